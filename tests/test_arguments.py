@@ -424,6 +424,8 @@ TWO = np.array([1, 2])
 LARGE = np.full((3, 3), 1e308)
 OPTIONS = {
     "sums of entries of A overflow": lambda: fa.FGNSR().seek(LARGE, 2),
+    "sums of entries of A overflow; divide A": lambda: fa.SPA(precondition="svd").seek(LARGE, 2),
+    "the projections of A overflow; divide A": lambda: fa.DCA().seek(LARGE, 2),
     "inhomogeneous": lambda: fa.apps.unmix([[1, 2], [3]], 1),
     "smoothness": lambda: fa.datasets.hyperspectral(smoothness=10**29),
     "family": lambda: fa.datasets.family([]),
@@ -433,6 +435,7 @@ OPTIONS = {
     "selection": lambda: fa.FAS("paper", selection=TWO),
     "dimension": lambda: fa.DCA(dimension=TWO),
     "max_work": lambda: fa.AroraLP(max_work=TWO),
+    "max_work must": lambda: fa.Hottopixx(max_work=-1.0),
     "side": lambda: fa.fkv(np.eye(3), 2, side=TWO),
     "exact": lambda: fa.lowrank.solve(np.eye(3), np.ones(3), 2, exact=TWO),
     "signed": lambda: fa.open_matrix(np.eye(3), signed=TWO),

@@ -16,8 +16,8 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fastanchors as fa
-from fastanchors import estimator
 from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
+from fastanchors.estimator import _separable_nmf
 from naive.encode import encode as naive_encode
 
 SOLVERS = [name for name in fa.solvers.SOLVERS if name != "qdca"]  # which needs the quantum extra
@@ -123,7 +123,7 @@ def test_sample_access(data, normalize, monkeypatch):
     np.testing.assert_allclose(model.transform(S), naive_encode(view, model.components_), rtol=0, atol=1e-9)
     noisy = fa.SampleMatrix(X + 0.05 * np.random.default_rng(4).random(X.shape), normalize=normalize)
     exact = model.fit(noisy).reconstruction_err_
-    monkeypatch.setattr(estimator, "_SAMPLED_ROWS", 150)
+    monkeypatch.setattr(_separable_nmf, "_SAMPLED_ROWS", 150)
     sampled = model.fit(noisy).reconstruction_err_
     assert sampled != exact
     assert sampled == pytest.approx(exact, rel=0.25)  # 150 draws; the seed is fixed

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fastanchors as fa
-from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError
+from fastanchors.errors import InvalidInputError, InvalidTypeError, RankError, TooLargeError
+from fastanchors.solvers import fgnsr
 from fastanchors.solvers.fgnsr import gains, project, self_expression
 from naive.family import best_direction, project_on_omega, spread
 from naive.family import self_expression as naive_self_expression
@@ -175,3 +177,13 @@ def test_a_row_that_is_as_good_as_zero_is_no_candidate():
     expected = fa.FGNSR().seek(A, 4)
     A[5, 2] = 5e-324
     assert fa.FGNSR().seek(A, 4).indices.tolist() == expected.indices.tolist()
+
+
+@pytest.mark.parametrize("rows", [10**6, 10**6 + 1])
+def test_a_million_candidates_are_refused(rows, monkeypatch):
+    monkeypatch.setattr(fgnsr, "nearest_to_chosen", None)  # not reached
+    monkeypatch.setattr(
+        fgnsr, "distinct_points", lambda *_: (np.arange(10**6), np.broadcast_to(np.ones(2), (10**6, 2)))
+    )
+    with pytest.raises(TooLargeError, match=r"1000000×1000000 weights.*4e\+04 GB of memory.*fewer candidates"):
+        fa.FGNSR(candidates=10**6).seek(sp.csr_array((rows, 2)), 2)

@@ -119,6 +119,25 @@ def test_invalid_input_is_refused(monkeypatch):
         fa.Hottopixx(noise=0.1).seek(data.A, 3, rng=0)
 
 
+@pytest.mark.parametrize("noise", [None, 0.1])
+def test_millions_of_rows_are_refused_before_they_are_used(noise):
+    empty = sp.csr_array((10**6, 50))
+    with pytest.raises(TooLargeError, match=r"1000000 rows and 50 columns: 5e\+13 entries, more than max_work.*sample"):
+        fa.Hottopixx(noise=noise).seek(empty, 3)
+    with pytest.raises(TooLargeError, match="max_work = 1e\\+03"):
+        fa.Hottopixx(noise=noise, max_work=1e3).seek(datasets.separable(20, 6, 3, rng=0).A, 3)
+    with pytest.raises(TooLargeError, match=r"holding 1000000 rows of 10000000 columns.*GB of memory"):
+        fa.Hottopixx(noise=noise, max_work=np.inf).seek(sp.csr_array((10**6, 10**7)), 3)
+
+
+def test_the_memory_of_all_programs_and_rates_is_computed_before_the_first():
+    points = np.broadcast_to(np.ones(4) / 4, (10**6, 4))  # takes 32 bytes
+    with pytest.raises(TooLargeError, match=r"1000000×6 weights and the rates of 1000000×1000000 .*2.4e\+04 GB"):
+        by_columns(points, 2, np.random.default_rng(0))
+    with pytest.raises(TooLargeError, match=r"1000000×1000000 weights.*GB of memory"):
+        solve(points, np.arange(10**6), None, bound=0.1)
+
+
 @pytest.mark.parametrize("noise", [None, 0.0])
 def test_first_published_form(noise):
     data = datasets.separable(30, 6, 3, copies=2, rng=0)

@@ -543,6 +543,18 @@ def test_structures_in_mat_files_of_version_7_3(tmp_path):
         assert set(found.arrays) == {"scene.data", "n"}
 
 
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8"])
+def test_triplets_of_parquet_with_every_type_of_index(tmp_path, dtype):
+    """Unsigned row numbers, as polars writes them, were refused."""
+    rows, columns = np.arange(100).repeat(2)[::-1], np.tile([1, 120], 100)
+    table = {"row": rows.astype(dtype), "column": columns.astype(dtype), "value": np.arange(200.0)}
+    pq.write_table(pa.table(table), tmp_path / "t.parquet", row_group_size=30)
+    expected = np.zeros((100, 121))
+    expected[rows, columns] = np.arange(200.0)
+    source = open_source(tmp_path / "t.parquet")
+    np.testing.assert_array_equal(sp.vstack(list(source.blocks(1000))).toarray(), expected)
+
+
 @pytest.mark.parametrize("kind", ["pandas", "arrow"])
 def test_blocks_with_names_keep_their_columns_apart(kind, tmp_path):
     """Later blocks with the same columns in another order were read by position, and appended in the wrong columns."""

@@ -265,6 +265,8 @@ def test_last_duplicate_wins_and_add_sums_them(kind):
     assert S.raw(0, 5) == 3.0
     S.add([0, 0, 9], [5, 5, 5], [1.0, 2.0, -4.0])
     assert (S.raw(0, 5), S.raw(9, 5)) == (6.0, 0.0)
+    S.add([0, 0], [5, 5], [1e17, -1e17])  # not one after the other
+    assert S.raw(0, 5) == 6.0
     S.check()
 
 

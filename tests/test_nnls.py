@@ -249,7 +249,23 @@ def test_growing_sets_give_the_same_in_every_case(kind, sum_to, monkeypatch):
     cut = NonnegativeSystem(R, sum_to=sum_to).solve(X @ Q)
     monkeypatch.setattr("fastanchors.greedy.nnls._MANY", 2)
     grown = NonnegativeSystem(R, sum_to=sum_to).solve(X @ Q)
-    np.testing.assert_allclose(relative_errors(X, grown @ C), relative_errors(X, cut @ C), rtol=1e-6, atol=1e-9)
+    errors, expected = (np.linalg.norm(W @ C - X, axis=1) for W in (grown, cut))
+    size, largest = np.linalg.norm(X, axis=1), np.linalg.norm(C, axis=1).max()
+    rounding = np.finfo(np.float64).eps * (largest if sum_to else 0.0)  # of mixtures that the largest anchor may be in
+    assert (np.abs(errors - expected) <= 1e-6 * expected + 1e-9 * np.where(size > 0, size, 1) + rounding).all()
+
+
+def test_small_anchors_beside_large_ones_keep_their_digits():
+    """Mixtures of two anchors of 1e-8, beside one of 1e5: rounding is relative to the distance, not to the largest."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        C = rng.random((5, 12)) * np.array([1e-8, 3e-8, 1.0, 1e-3, 1e5])[:, None]
+        shares = np.vstack([np.eye(2), rng.dirichlet(np.ones(2), 5)])
+        Q, R = np.linalg.qr(C.T)
+        system = NonnegativeSystem(R, sum_to=1.0)
+        rows = np.hstack([shares @ C[:2] @ Q / system._unit, np.full((7, 1), system._lift)])
+        W = np.array([system._nnls(row) for row in rows]) * system._scale
+        np.testing.assert_allclose(W, np.hstack([shares, np.zeros((7, 3))]), rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("total", [np.nan, 1.0])

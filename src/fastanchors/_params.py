@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, TypeVar
 
+from ._equality import same
 from .errors import InvalidInputError
 
 __all__ = ["Parameters"]
@@ -44,6 +45,6 @@ class Parameters:
         return f"{type(self).__name__}({options})"
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.get_params() == other.get_params()
+        return type(self) is type(other) and same(self.get_params(), other.get_params())
 
     __hash__ = None  # type: ignore[assignment]

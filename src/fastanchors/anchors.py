@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._equality import ComparedByValue
 from ._openers import opener
 from ._validate import check_index
 from .errors import InvalidInputError, MissingExtraError, one_line
@@ -24,8 +25,8 @@ __all__ = ["Anchors", "Certificate", "CertificateKind", "Selection"]
 CertificateKind: TypeAlias = Literal["exact", "near", "sampled", "none"]
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, eq=False)
+class Certificate(ComparedByValue):
     """What is known about the correctness of an answer.
 
     ``kind`` is ``"exact"`` (equal to what the stated rule selects from all rows; proved for plain SPA), ``"near"``
@@ -67,8 +68,8 @@ class Certificate:
         return replace(self, statement=statement, details={**self.details, "source": provenance})
 
 
-@dataclass(frozen=True)
-class Selection:
+@dataclass(frozen=True, eq=False)
+class Selection(ComparedByValue):
     """What a solver's ``_select`` returns; :meth:`fastanchors.solvers.Solver.seek` turns it into :class:`Anchors`.
 
     ``prefix_certificate(k)`` returns the certificate of the first k anchors; None where these are not the answer for k.
@@ -83,7 +84,7 @@ class Selection:
 
 
 @dataclass(frozen=True, eq=False)
-class Anchors(Sequence[int]):
+class Anchors(ComparedByValue, Sequence[int]):
     """The anchors that a solver found: a sequence of row indices, with cost and certificate.
 
     ``X[anchors]`` are the anchor rows of an array, ``fa.encode(X, anchors)`` writes every row as a mixture of them.
@@ -127,14 +128,14 @@ class Anchors(Sequence[int]):
 
     indices: NDArray[np.intp]
     solver: str
-    cost: Cost
-    seconds: float
-    certificate: Certificate
+    cost: Cost = field(compare=False)
+    seconds: float = field(compare=False)
+    certificate: Certificate = field(compare=False)
     residuals: NDArray[np.float64] | None = None
     names: tuple[str, ...] | None = None
     points: NDArray[np.float64] | None = None
-    support: NDArray[np.intp] | None = None
-    column_names: tuple[str, ...] | None = None
+    support: NDArray[np.intp] | None = field(default=None, compare=False)
+    column_names: tuple[str, ...] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         self.__setstate__(self.__dict__)
@@ -163,18 +164,7 @@ class Anchors(Sequence[int]):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.indices, dtype=dtype, copy=True if copy is None else copy)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Anchors):
-            return NotImplemented
-        return (
-            self.solver == other.solver
-            and self.names == other.names
-            and np.array_equal(self.indices, other.indices)
-            and _same_array(self.residuals, other.residuals)
-            and _same_array(self.points, other.points)
-        )
-
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]
         return hash((self.solver, self.indices.tobytes()))
 
     # --- with data ---------------------------------------------------------------------------------------------------
@@ -324,12 +314,6 @@ def _read_only(value: Any) -> Any:
     view = value.view()
     view.flags.writeable = False
     return view
-
-
-def _same_array(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
 
 
 def _cell(value: Any) -> str:

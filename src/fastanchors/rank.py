@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._equality import ComparedByValue
 from ._parallel import one_blas_thread
 from ._rng import RngLike, as_generator
 from ._validate import check_size
@@ -41,8 +42,8 @@ _ZERO = 1e-13  # residuals below this fraction of the largest row are rounding
 _Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class RankCurve:
+@dataclass(frozen=True, eq=False)
+class RankCurve(ComparedByValue):
     """The curves behind a choice of rank; ``print`` shows them as a table.
 
     Attributes

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import solvers
+from ._equality import ComparedByValue
 from ._rng import RngLike, as_generator
 from ._types import Rows
 from ._validate import check_choice, check_flag, check_number, check_rank, check_size
@@ -33,8 +34,8 @@ _STARTS = ("anchors", "nndsvd", "nndsvda", "nndsvdar", "random")
 _OPTIONS = ("solver", "alpha_W", "alpha_H", "l1_ratio", "shuffle", "beta_loss", "verbose", "random_state")
 
 
-@dataclass(frozen=True)
-class Factors:
+@dataclass(frozen=True, eq=False)
+class Factors(ComparedByValue):
     """X ≈ W·H, both non-negative.
 
     Attributes

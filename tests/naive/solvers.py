@@ -29,6 +29,17 @@ def preconditioned_spa(A: np.ndarray, k: int) -> list[int]:
     return spa(A @ np.linalg.pinv(A[spa(A, k)]), k)
 
 
+def minimum_volume_ellipsoid(X: np.ndarray, steps: int = 5000) -> tuple[np.ndarray, np.ndarray]:
+    """(P, weights) by multiplicative updates of the D-optimal design: λ_i ← λ_i·ω_i/d (Titterington 1976)."""
+    m, d = X.shape
+    weights = np.full(m, 1.0 / m)
+    for _ in range(steps):
+        inverse = np.linalg.inv((X.T * weights) @ X)
+        omega = np.einsum("ij,jk,ik->i", X, inverse, X)
+        weights = weights * omega / d
+    return inverse / omega.max(), weights
+
+
 def project_on_hull(anchors: np.ndarray, a: np.ndarray) -> np.ndarray:
     """Coefficients h ≥ 0, Σh ≤ 1 of the nearest point, by trying every support (exponential time)."""
     r = len(anchors)

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._equality import ComparedByValue
 from .._tables import as_frame, is_named_array
 from .._validate import check_size
 from ..errors import InvalidInputError, InvalidTypeError
@@ -33,8 +34,8 @@ _LANGUAGE_SAMPLE = 2000  # documents from which the language is detected
 _BEGINNING = 400  # characters of a text that are kept for display
 
 
-@dataclass(frozen=True)
-class Corpus:
+@dataclass(frozen=True, eq=False)
+class Corpus(ComparedByValue):
     """Counts (documents × words, CSR), the words, and names and beginnings of the documents if there are any.
 
     Examples

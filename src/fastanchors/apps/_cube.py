@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._equality import ComparedByValue
 from .._validate import as_array, check_choice, check_no_group
 from ..errors import GuessWarning, InvalidInputError, InvalidTypeError, StoreError
 from ..io.arrays import dense_source
@@ -25,8 +26,8 @@ _AXES = ("first", "middle", "last")
 _BLOCK_BYTES = 1 << 24
 
 
-@dataclass(frozen=True)
-class Cube:
+@dataclass(frozen=True, eq=False)
+class Cube(ComparedByValue):
     """A scene, read a block of pixels at a time.
 
     Attributes

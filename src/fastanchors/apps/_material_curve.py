@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._equality import ComparedByValue
 from .._validate import check_size
 from ..encoder import encode
 from ..errors import FastAnchorsError
@@ -27,8 +28,8 @@ _JUDGES = 2048  # of these, pixels on which the residual is evaluated
 _USUAL = 6  # number of materials assumed in outlier detection
 
 
-@dataclass(frozen=True)
-class MaterialCurve:
+@dataclass(frozen=True, eq=False)
+class MaterialCurve(ComparedByValue):
     """The evidence for each number of materials.
 
     Attributes

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .. import solvers
+from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
 from .._tables import as_frame, is_named_array
 from .._validate import as_matrix, check_choice, check_frame, check_rank
@@ -26,8 +27,8 @@ __all__ = ["Representatives", "representatives"]
 _Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Representatives:
+@dataclass(frozen=True, eq=False)
+class Representatives(ComparedByValue):
     """k rows that represent a table.
 
     Attributes

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from .._equality import ComparedByValue
 from ..errors import InvalidInputError
 from ._topic_update import OTHER, Fitted, check_fitted, same_words, total_variations
 
@@ -15,8 +16,8 @@ __all__ = ["TopicChanges", "topic_changes"]
 _SAME = 0.25  # total variation up to which a topic is the same
 
 
-@dataclass(frozen=True)
-class TopicChanges:
+@dataclass(frozen=True, eq=False)
+class TopicChanges(ComparedByValue):
     """Topics of two models, matched.
 
     Attributes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._equality import ComparedByValue
 from .._openers import opener
 from .._validate import check_choice, check_size
 from ..errors import InvalidInputError
@@ -39,8 +40,8 @@ _ROUNDS = 60  # at most, in the recovery by divergence
 _GAP = 1e-3  # how far above its minimum the divergence may stay, if the rounds suffice
 
 
-@dataclass(frozen=True)
-class Topics:
+@dataclass(frozen=True, eq=False)
+class Topics(ComparedByValue):
     """Topics of a corpus.
 
     Attributes
@@ -104,7 +105,7 @@ class Topics:
     candidates: int
     descriptive: NDArray[np.intp]
     directions: NDArray[np.float64]
-    seconds: float
+    seconds: float = field(compare=False)
     changes: TopicChanges | None = None
 
     def top(self, count: int = 10, relevance: float | None = None) -> NDArray[np.intp]:

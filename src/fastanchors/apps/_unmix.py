@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._equality import ComparedByValue
 from .._openers import opener
 from .._validate import as_array, check_choice, check_flag, check_number, check_rank, check_size
 from ..errors import InvalidInputError, InvalidTypeError
@@ -30,8 +31,8 @@ _SEARCHED = 1 << 17  # largest number of pixels searched for materials
 _RANKED = 1 << 22  # pixels counted at a time
 
 
-@dataclass(frozen=True)
-class Unmixing:
+@dataclass(frozen=True, eq=False)
+class Unmixing(ComparedByValue):
     """The result of :func:`unmix`: spectra, abundances, and the pixels and bands that were excluded.
 
     Attributes
@@ -108,9 +109,12 @@ class Unmixing:
     hot_bands: NDArray[np.intp]
     bad_columns: NDArray[np.intp]
     relative_error: float
-    cube: Cube
-    seconds: float
+    cube: Cube = field(compare=False)
+    seconds: float = field(compare=False)
     has_shadow: bool = False
+
+    def _compared(self) -> dict[str, Any]:
+        return {**super()._compared(), "info": self.cube.info}  # the pixels may be in a file that is closed
 
     @property
     def shadow(self) -> NDArray[Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
 from .._types import Rows
 from .._validate import check_number, check_size
@@ -16,8 +17,8 @@ from ..errors import InvalidInputError
 __all__ = ["Cells", "cells"]
 
 
-@dataclass(frozen=True)
-class Cells:
+@dataclass(frozen=True, eq=False)
+class Cells(ComparedByValue):
     """Counts from known programmes.
 
     Attributes

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator, spawn
 from .._validate import check_number, check_size
 from ..matrix.contract import Rows
@@ -17,8 +18,8 @@ __all__ = ["Ratings", "ratings"]
 _BLOCK_USERS = 1 << 12
 
 
-@dataclass(frozen=True)
-class Ratings:
+@dataclass(frozen=True, eq=False)
+class Ratings(ComparedByValue):
     """Ratings from known tastes.
 
     Attributes

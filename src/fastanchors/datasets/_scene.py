@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
+from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
 from .._validate import check_number, check_size
 from ..errors import InvalidInputError
@@ -20,8 +21,8 @@ _SHORE = 0.2  # brightness of the dark shore, relative to the median
 _SHADE = (0.3, 1.0)  # range of the light in the shade
 
 
-@dataclass(frozen=True)
-class Scene:
+@dataclass(frozen=True, eq=False)
+class Scene(ComparedByValue):
     """A scene whose pixels are mixtures of known materials.
 
     Attributes

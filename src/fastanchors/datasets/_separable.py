@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
 from .._validate import check_flag, check_number, check_size
 from ..errors import InvalidInputError, InvalidTypeError, TooLargeError
@@ -21,8 +22,8 @@ __all__ = ["Separable", "SeparableBlocks", "separable", "separable_blocks"]
 _BLOCK_ENTRIES = 1 << 22  # entries of a block of dense rows
 
 
-@dataclass(frozen=True)
-class Separable:
+@dataclass(frozen=True, eq=False)
+class Separable(ComparedByValue):
     """A near-separable matrix with its true anchors and weights.
 
     Attributes
@@ -53,8 +54,8 @@ class Separable:
     weights: Rows = None
 
 
-@dataclass(frozen=True)
-class SeparableBlocks:
+@dataclass(frozen=True, eq=False)
+class SeparableBlocks(ComparedByValue):
     """A separable matrix that is generated block by block; it can be iterated several times.
 
     Every pass yields the same rows. ``components``, ``anchors`` and ``labels`` are as in :class:`Separable`;
@@ -77,7 +78,10 @@ class SeparableBlocks:
     mixing: int | None
     dtype: np.dtype[Any]
     block_rows: int
-    _seeds: tuple[np.random.SeedSequence, ...] = field(repr=False)
+    _seeds: tuple[np.random.SeedSequence, ...] = field(repr=False, compare=False)
+
+    def _compared(self) -> dict[str, Any]:
+        return {**super()._compared(), "seeds": [(seed.entropy, seed.spawn_key) for seed in self._seeds]}
 
     @property
     def anchors(self) -> NDArray[np.intp]:

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator, spawn
 from .._validate import check_number, check_size
 from ..errors import InvalidInputError
@@ -18,8 +19,8 @@ __all__ = ["Corpus", "topics"]
 _BLOCK_DOCUMENTS = 1 << 13
 
 
-@dataclass(frozen=True)
-class Corpus:
+@dataclass(frozen=True, eq=False)
+class Corpus(ComparedByValue):
     """Word counts drawn from known topics.
 
     Attributes

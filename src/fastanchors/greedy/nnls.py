@@ -231,17 +231,22 @@ class NonnegativeSystem:
         """Solve one row by SciPy.
 
         With a fixed sum, x are the weights of the point nearest to y in the hull of the columns p_j. For D = P − y·1ᵀ
-        and any t > 0, the minimiser λ ≥ 0 of ‖D·λ‖² + t²·(1 − Σλ)² is proportional to these weights.
+        and any t > 0, the minimiser λ ≥ 0 of ‖D·λ‖² + t²·(1 − Σλ)² is proportional to these weights. With t the
+        distance to the nearest column, and unit columns, rounding is relative to that distance.
         """
         patience = 30 * len(self._scale)
         if not self._lift:
             return nnls(self._R, y, maxiter=patience)[0]
-        D = self._R * (self.total / self._scale) - y[:, None]
-        D[-1] = np.sqrt((D[:-1] * D[:-1]).sum(axis=0).max()) or 1.0  # in place of the lift, which is zero in D
-        side = np.zeros(len(y))
-        side[-1] = D[-1, 0]
-        weights = nnls(D, side, maxiter=patience)[0]
-        return weights / weights.sum() * (self.total / self._scale)
+        multiple = self.total / self._scale
+        D = self._R * multiple - y[:, None]
+        D[-1] = 0.0  # the lift is the same in all columns and in y
+        distances = np.linalg.norm(D, axis=0)
+        D[-1] = distances.min()
+        if not D[-1, 0]:
+            return np.where(np.arange(len(multiple)) == distances.argmin(), multiple, 0.0)
+        lengths = np.hypot(distances, D[-1])
+        weights = nnls(D / lengths, np.eye(len(y))[-1], maxiter=patience)[0] / lengths
+        return weights / weights.sum() * multiple
 
     def _nearest_anchor(self, Y: _Array) -> NDArray[np.intp]:
         """For every row the anchor whose multiple with the right sum is nearest."""

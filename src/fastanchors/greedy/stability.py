@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from .._equality import ComparedByValue
 from ..errors import FastAnchorsError
 from ..matrix import ArrayMatrix
 from . import successive
@@ -34,8 +35,8 @@ _ZERO = 1e-6  # residual, relative to the first, that counts as zero in rounded 
 _Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Stability:
+@dataclass(frozen=True, eq=False)
+class Stability(ComparedByValue):
     """How far each anchor moves if the data are drawn again.
 
     Attributes

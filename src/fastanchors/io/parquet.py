@@ -337,8 +337,10 @@ def _triplets(table: _Table, shape: tuple[int, int] | None, row_names: Any, colu
 
 
 def _largest(table: _Table, row: str, column: str) -> tuple[int, int]:
-    largest = [-1, -1]
+    """The shape by the largest row and column number, of any integer type."""
+    m = n = 0
     for first, batch in table.batches(_BATCH, [row, column]):
-        for at, key in enumerate((row, column)):
-            largest[at] = max(largest[at], int(table.numbers(batch, first, key, _INDEX).max(initial=-1)))
-    return largest[0] + 1, largest[1] + 1
+        if batch.num_rows:
+            rows, columns = (table.numbers(batch, first, key, _INDEX) for key in (row, column))
+            m, n = max(m, int(rows.max()) + 1), max(n, int(columns.max()) + 1)
+    return m, n

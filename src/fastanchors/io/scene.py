@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._equality import ComparedByValue
 from ..errors import GuessWarning, InvalidInputError
 from ..matrix.scaled import divided, unit_of
 from .arrays import dense_source
@@ -89,8 +90,8 @@ _CLEARLY = 3.0  # factor by which another axis must fit better as the bands befo
 ReadLines = Callable[[int, int], NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class SceneInfo:
+@dataclass(frozen=True, eq=False)
+class SceneInfo(ComparedByValue):
     """Metadata of a scene.
 
     Attributes

@@ -13,7 +13,7 @@ from .._types import Rows
 from ..errors import InvalidInputError
 from .contract import row_sums_of
 
-__all__ = ["FEW_DIGITS", "divided", "norm", "power_of_two", "row_sums", "scale_rows", "unit_of"]
+__all__ = ["FEW_DIGITS", "divided", "finite", "norm", "power_of_two", "row_sums", "scale_rows", "unit_of"]
 
 FEW_DIGITS = 1e-270  # sums of squares below this may have lost digits by underflow
 
@@ -27,6 +27,13 @@ def row_sums(block: Rows) -> NDArray[np.float64]:
         row = int(np.argmin(np.isfinite(sums)))
         raise InvalidInputError(f"the sum of row {row} overflows; divide the matrix by its largest entry")
     return sums
+
+
+def finite(values: NDArray[np.float64], what: str = "sums of entries") -> NDArray[np.float64]:
+    """The values, which are computed from finite entries of A; raises with the name ``what`` if some overflowed."""
+    if not np.isfinite(values).all():
+        raise InvalidInputError(f"{what} of A overflow; divide A by its largest entry")
+    return values
 
 
 def scale_rows(block: Rows, sums: NDArray[np.float64] | None = None) -> Rows:

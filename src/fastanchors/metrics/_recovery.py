@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
+from .._equality import ComparedByValue
 from .._validate import as_array, as_matrix, check_index, check_number
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix import dense
@@ -99,8 +100,8 @@ def anchor_labels(A: Any, anchors: ArrayLike, *, tolerance: float = 0.0) -> NDAr
     return labels
 
 
-@dataclass(frozen=True)
-class Match:
+@dataclass(frozen=True, eq=False)
+class Match(ComparedByValue):
     """A one-to-one matching: ``found[p]`` is matched with ``true[p]`` at the score ``values[p]``.
 
     Examples

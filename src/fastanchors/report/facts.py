@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._equality import ComparedByValue
 from .._rng import as_generator
 from .._validate import check_index
 from ..anchors import Anchors
@@ -35,8 +36,8 @@ _JUDGED = 2000  # rows that the curve and the held-back test use
 _Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Picture:
+@dataclass(frozen=True, eq=False)
+class Picture(ComparedByValue):
     """Rows drawn evenly: their weights (each row sums to one), the explained share of each, and their names."""
 
     weights: _Array
@@ -45,8 +46,8 @@ class Picture:
     leads: _Array  # share of these rows in which each anchor is the heaviest
 
 
-@dataclass(frozen=True)
-class Facts:
+@dataclass(frozen=True, eq=False)
+class Facts(ComparedByValue):
     """Everything on the page.
 
     Examples

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._equality import ComparedByValue
 from ..anchors import Anchors
 from ..errors import FastAnchorsError
 from ..matrix.array import ArrayMatrix
@@ -20,8 +21,8 @@ __all__ = ["HeldBack", "explained_shares", "hold_back"]
 _Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class HeldBack:
+@dataclass(frozen=True, eq=False)
+class HeldBack(ComparedByValue):
     """For each held-back row, the share explained by the anchors of a second search without these rows.
 
     ``total`` is the share of the squared norm of all of them. ``total_kept`` is that of the rows that took part but are

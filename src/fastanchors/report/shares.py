@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
 from ..encoder import components_of, encode
 from ..matrix.array import ArrayMatrix
@@ -27,8 +28,8 @@ __all__ = ["Shares", "anchor_shares", "explained_parts", "rows_by_norm", "shares
 _Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Shares:
+@dataclass(frozen=True, eq=False)
+class Shares(ComparedByValue):
     """``shares`` (one per anchor) and ``unexplained`` sum to one; ``rows`` rows were read, ``sampled`` or all.
 
     Examples

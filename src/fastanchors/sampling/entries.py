@@ -96,9 +96,9 @@ def _refuse(bad: Array, x: Array, i: Array, j: Array, why: str) -> None:
 
 
 def summed(old: Array, deltas: Array, i: Array, j: Array, inverse: Array, dtype: np.dtype[Any]) -> Array:
-    """``old`` plus the deltas of each entry; ``inverse`` maps deltas to entries.
+    """``old`` plus the sum of the deltas of each entry; ``inverse`` maps deltas to entries.
 
-    Summed in double precision (in int64 for integer matrices) and rounded once.
+    In double precision, in int64 for integer matrices.
     """
     if deltas.dtype.kind not in "iufb":
         raise InvalidTypeError(f"deltas must be real numbers, got dtype {deltas.dtype}")
@@ -113,9 +113,7 @@ def summed(old: Array, deltas: Array, i: Array, j: Array, inverse: Array, dtype:
         np.add.at(total, inverse, deltas.astype(np.int64))
         return total
     check_unrounded(deltas, "the deltas")
-    total = old.astype(np.float64)
-    np.add.at(total, inverse, deltas.astype(np.float64))
-    return total
+    return old + np.bincount(inverse, deltas.astype(np.float64), len(old))
 
 
 @jit

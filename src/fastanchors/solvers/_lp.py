@@ -1,4 +1,4 @@
-"""Shared by the linear-programming solvers: distinct rows as points, the call of HiGHS, and a check of memory."""
+"""Shared by the linear-programming solvers: distinct rows as points, the call of HiGHS, and checks of size."""
 
 from __future__ import annotations
 
@@ -9,17 +9,31 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from .._validate import check_choice
-from ..errors import FastAnchorsError, InvalidInputError, RankError, TooLargeError
+from .._validate import check_choice, check_number
+from ..errors import FastAnchorsError, RankError, TooLargeError
 from ..matrix import RowMatrix
+from ..matrix.scaled import finite
 
-__all__ = ["Geometry", "available_memory", "check_memory", "distinct_points", "minimise"]
+__all__ = [
+    "MAX_WORK",
+    "Geometry",
+    "available_memory",
+    "check_geometry",
+    "check_limit",
+    "check_memory",
+    "check_work",
+    "distinct_points",
+    "minimise",
+]
 
 Geometry: TypeAlias = Literal["hull", "cone"]
 
 # Tighter than HiGHS's default of 1e-7: distances to a hull are then accurate to 1e-9 of the scale of the data.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _INFEASIBLE = 2
+
+MAX_WORK = 1e11  # entries of all programs; that many take days
+_FEWER_ROWS = "use SPA, SNPA, XRAY, DCA or FAS, or a sample of the rows"
 
 
 def minimise(cost: NDArray[np.float64], *, method: str, **program: Any) -> Any | None:
@@ -51,13 +65,29 @@ def available_memory() -> int:
         return 1 << 32
 
 
-def check_memory(needed: int, what: str) -> None:
+def check_limit(max_work: float) -> float:
+    """The option ``max_work``: a number that is not negative, or infinity."""
+    endless = isinstance(max_work, float) and max_work == np.inf
+    return max_work if endless else check_number(max_work, name="max_work", minimum=0.0)
+
+
+def check_work(shape: tuple[int, int], max_work: float, what: str) -> None:
+    """Raise :class:`TooLargeError` if ``what``, m×m weights of rows with n entries, are more entries than allowed."""
+    m, n = shape
+    entries = float(m) * m * n
+    if entries > max_work:
+        raise TooLargeError(
+            f"{what} for {m} rows and {n} columns: {entries:.3g} entries, more than max_work = {max_work:.3g}; "
+            f"{_FEWER_ROWS}; or raise max_work, if most rows are copies"
+        )
+
+
+def check_memory(needed: int, what: str, cure: str = _FEWER_ROWS) -> None:
     """Raise :class:`TooLargeError` if ``what`` needs more bytes than are available."""
     available = available_memory()
     if needed > available:
         raise TooLargeError(
-            f"{what} would need about {needed / 1e9:.3g} GB of memory, {available / 1e9:.3g} GB are available; "
-            "use SPA, SNPA, XRAY or DCA, or a sample of the rows"
+            f"{what} would need about {needed / 1e9:.3g} GB of memory, {available / 1e9:.3g} GB are available; {cure}"
         )
 
 
@@ -73,12 +103,10 @@ def distinct_points(data: RowMatrix, k: int, geometry: Geometry) -> tuple[NDArra
     are copies.
     """
     m, n = data.shape
-    check_memory(24 * m * n, f"holding {m} rows of {n} columns as points")
+    check_memory(44 * m * n, f"holding {m} rows of {n} columns as points")
     points = data.dense_rows(np.arange(m))
     with np.errstate(over="ignore"):
-        sums = points.sum(axis=1)
-    if not np.isfinite(sums).all():
-        raise InvalidInputError("sums of entries of A overflow; divide A by its largest entry")
+        sums = finite(points.sum(axis=1))
     rows = np.flatnonzero(sums > 0)
     if rows.size == 0:
         raise RankError("every row of A is zero: it has no anchors", rank=0)

@@ -13,9 +13,18 @@ from numpy.typing import NDArray
 
 from .._validate import check_flag, check_number
 from ..anchors import Certificate
-from ..errors import FastAnchorsError, RankError, TooLargeError
+from ..errors import FastAnchorsError, RankError
 from ..matrix import RowMatrix
-from ._lp import Geometry, check_geometry, check_memory, distinct_points, minimise
+from ._lp import (
+    MAX_WORK,
+    Geometry,
+    check_geometry,
+    check_limit,
+    check_memory,
+    check_work,
+    distinct_points,
+    minimise,
+)
 from ._solver import Selection, Solver
 
 __all__ = ["AroraLP"]
@@ -40,8 +49,8 @@ class AroraLP(Solver):
     tolerance
         A row whose distance to the hull, relative to the largest l1 norm of a row, is below this lies in it.
     max_work
-        Raise :class:`TooLargeError` if the m programs of m×n entries together have more entries than this.
-
+        Raise :class:`TooLargeError` if the m programs of m×n entries together have more entries than this, copies
+        included.
     allow_fewer
         Return fewer than k anchors when fewer rows lie outside the hull of the others, instead of raising
         ``RankError``.
@@ -69,7 +78,7 @@ class AroraLP(Solver):
         radius: float | None = None,
         geometry: Geometry = "hull",
         tolerance: float = 1e-8,
-        max_work: float = 1e11,
+        max_work: float = MAX_WORK,
         allow_fewer: bool = False,
     ) -> None:
         check_geometry(geometry)
@@ -79,18 +88,13 @@ class AroraLP(Solver):
         self.radius = radius
         self.geometry = geometry
         self.tolerance = tolerance
-        endless = isinstance(max_work, float) and max_work == np.inf
-        self.max_work = max_work if endless else check_number(max_work, name="max_work", minimum=0.0)
+        self.max_work = check_limit(max_work)
         self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
     def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
         tolerance = self.tolerance
         m, n = data.shape
-        if float(m) * m * n > self.max_work:
-            raise TooLargeError(
-                f"{m} linear programs of {m}×{n} entries have {float(m) * m * n:.3g} entries, more than max_work = "
-                f"{self.max_work:.3g}; use SPA, SNPA, XRAY or DCA, a sample of the rows, or a larger max_work"
-            )
+        check_work(data.shape, self.max_work, "one linear program per row,")
         check_memory(40 * (n + 1) * (m + 2 * n), f"one linear program of {n + 1} equations and {m + 2 * n} variables")
         rows, points = distinct_points(data, 1 if self.allow_fewer else k, self.geometry)
         if self.radius is None:

@@ -18,6 +18,7 @@ from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError, TooLargeError
 from ..greedy.nnls import NonnegativeSystem
 from ..matrix import RowMatrix
+from ..matrix.scaled import finite
 from ._solver import Selection, Solver
 from ._votes import Corners, Ends, Votes
 
@@ -207,10 +208,8 @@ def projected(
             part = block[first : first + step]
             rows = start + first + np.arange(part.shape[0], dtype=np.intp)
             with np.errstate(over="ignore", invalid="ignore"):
-                P = np.asarray(part @ directions)
-                sums = np.asarray(part.sum(axis=1)).ravel()
-            if not (np.isfinite(P).all() and np.isfinite(sums).all()):
-                raise InvalidInputError("the projections of A overflow; divide A by its largest entry")
+                P = finite(np.asarray(part @ directions), "the projections")
+                sums = finite(np.asarray(part.sum(axis=1)).ravel())
             alive = sums > 0
             if not alive.all():
                 rows, P, sums = rows[alive], P[alive], sums[alive]

@@ -101,12 +101,13 @@ class FGNSR(Solver):
         pool = np.arange(data.shape[0])
         known = data
         if len(pool) > max(limit, k):
+            check_weights(max(limit, k))
             pool, known = nearest_to_chosen(data, k, max(limit, k), rng)
         places, points = distinct_points(known, 1, "hull")
         sums = points.sum(axis=1)
         counts = sums > _NOTHING * sums.max(initial=0.0)
         places, points = places[counts], points[counts]
-        check_memory(40 * len(points) ** 2, f"the {len(points)}×{len(points)} weights of the candidates")
+        check_weights(len(points))
         with one_blas_thread():  # the order of summation must not depend on the number of threads
             found = self_expression(points, k, iterations, tol)
             scaled = found.weight[:, None] * points
@@ -128,6 +129,11 @@ class FGNSR(Solver):
             "gap": found.gap,
         }
         return Selection(pool[places[chosen]], Certificate("none", statement, details))
+
+
+def check_weights(count: int) -> None:
+    """Raise :class:`TooLargeError` if there is not enough memory for the weights of so many candidates."""
+    check_memory(40 * count**2, f"the {count}×{count} weights of the candidates", "use fewer candidates")
 
 
 def nearest_to_chosen(

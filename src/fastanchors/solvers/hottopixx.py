@@ -19,7 +19,16 @@ from .._validate import check_flag, check_number
 from ..anchors import Certificate
 from ..errors import InvalidInputError, RankError
 from ..matrix import RowMatrix
-from ._lp import Geometry, check_geometry, check_memory, distinct_points, minimise
+from ._lp import (
+    MAX_WORK,
+    Geometry,
+    check_geometry,
+    check_limit,
+    check_memory,
+    check_work,
+    distinct_points,
+    minimise,
+)
 from ._solver import Selection, Solver
 from ._votes import Ends
 from .arora_lp import remove_nearest
@@ -50,6 +59,8 @@ class Hottopixx(Solver):
         2ε allows it, so it needs a small ε.
     geometry
         ``"hull"`` treats rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
+    max_work
+        Raise :class:`TooLargeError` if m×m weights of rows with n entries have more entries than this, copies included.
     allow_fewer
         Return fewer than k anchors if fewer explain all rows, instead of raising ``RankError``.
 
@@ -57,8 +68,8 @@ class Hottopixx(Solver):
     -----
     Zero rows are never anchors; exact copies are removed first. k may exceed the number of columns. The program has
     m·c + 2·m·n + c variables and m·c inequalities with c columns: all m with ``noise``, a few times k otherwise. Use it
-    for hundreds of rows, or a few thousand without ``noise``. :class:`TooLargeError` reports the memory needed if there
-    is not enough.
+    for hundreds of rows, or a few thousand without ``noise``. Without ``noise`` the rates of all columns take another
+    24·m² bytes. :class:`TooLargeError` reports the memory needed if there is not enough, before it is used.
 
     Examples
     --------
@@ -72,7 +83,13 @@ class Hottopixx(Solver):
     _limit: ClassVar[Literal["rank", "rows"]] = "rows"
 
     def __init__(
-        self, *, noise: float | None = None, robust: bool = True, geometry: Geometry = "hull", allow_fewer: bool = False
+        self,
+        *,
+        noise: float | None = None,
+        robust: bool = True,
+        geometry: Geometry = "hull",
+        max_work: float = MAX_WORK,
+        allow_fewer: bool = False,
     ) -> None:
         check_geometry(geometry)
         if noise is not None:
@@ -80,9 +97,11 @@ class Hottopixx(Solver):
         self.noise = noise
         self.robust = check_flag(robust, name="robust")
         self.geometry = geometry
+        self.max_work = check_limit(max_work)
         self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
     def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
+        check_work(data.shape, self.max_work, "the localising matrix")
         rows, points = distinct_points(data, 1 if self.allow_fewer else k, self.geometry)
         k = min(k, len(points))
         if self.noise is None:
@@ -143,7 +162,7 @@ def solve(
     ``trace=None`` leaves Σ d free.
     """
     (m, n), c = points.shape, len(columns)
-    check_memory(100 * (m * c * (n + 3) + 4 * m * n), f"the linear program of {m}×{c} weights and {m}×{n} residuals")
+    check_memory(_program_bytes(m, n, c), f"the linear program of {m}×{c} weights and {m}×{n} residuals")
     W = sp.csr_array(points[columns].T)
     one, parts = sp.eye_array(m, format="csr"), sp.eye_array(m * n, format="csr")
     blocks = [
@@ -192,6 +211,11 @@ def solve(
     )
 
 
+def _program_bytes(m: int, n: int, c: int) -> int:
+    """Memory of the program of m×n points with c columns, in HiGHS and before."""
+    return 100 * (m * c * (n + 3) + 4 * m * n)
+
+
 def by_columns(points: NDArray[np.float64], k: int, rng: np.random.Generator) -> Program:
     """The least residual under trace k, by column generation: start from extreme rows, add improving columns.
 
@@ -199,7 +223,11 @@ def by_columns(points: NDArray[np.float64], k: int, rng: np.random.Generator) ->
     −t − Σ_i max(0, y_i·A_(j) + s_i), with t, y, s the duals of the trace, the residuals and the sums. When no rate is
     negative, the restricted optimum is the optimum over all columns.
     """
-    columns = np.sort(_extreme(points, min(len(points), 3 * k), k, rng))
+    (m, n), size = points.shape, min(len(points), 3 * k)
+    check_memory(
+        _program_bytes(m, n, size) + 24 * m * m, f"the linear program of {m}×{size} weights and the rates of {m}×{m}"
+    )
+    columns = np.sort(_extreme(points, size, k, rng))
     while True:
         program = solve(points, columns, k)
         gain = np.maximum(program.residual_dual @ points.T + program.sum_dual[:, None], 0.0).sum(axis=0)

@@ -20,6 +20,7 @@ from ..errors import InvalidInputError, RankError
 from ..greedy.reader import Reader
 from ..greedy.successive import successive_projection
 from ..matrix import ArrayMatrix, RowMatrix
+from ..matrix.scaled import finite
 
 __all__ = ["minimum_volume_ellipsoid", "preconditioner", "singular_space"]
 
@@ -88,19 +89,13 @@ def singular_space(data: RowMatrix, k: int) -> tuple[NDArray[np.float64], NDArra
     last = np.zeros(k)
     for _ in range(_ITERATIONS):
         with np.errstate(over="ignore", invalid="ignore"):
-            U, _ = np.linalg.qr(_finite(data.dot(V)))
-            V, R = np.linalg.qr(_finite(data.transposed_dot(U)))
-        _, sigma, W = np.linalg.svd(_finite(R.T))  # A ≈ U·Rᵀ·Vᵀ
+            U, _ = np.linalg.qr(finite(data.dot(V)))
+            V, R = np.linalg.qr(finite(data.transposed_dot(U)))
+        _, sigma, W = np.linalg.svd(finite(R.T))  # A ≈ U·Rᵀ·Vᵀ
         if width == min(m, n) or np.all(np.abs(sigma[:k] - last) <= _SETTLED * sigma[:k] + 1e-15 * sigma[0]):
             break
         last = sigma[:k]
     return V @ W[:k].T, sigma[:k]
-
-
-def _finite(products: NDArray[np.float64]) -> NDArray[np.float64]:
-    if not np.isfinite(products).all():
-        raise InvalidInputError("sums of entries of A overflow; divide A by its largest entry")
-    return products
 
 
 def minimum_volume_ellipsoid(X: NDArray[np.float64], tol: float = 1e-8) -> NDArray[np.float64]:

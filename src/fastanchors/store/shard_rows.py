@@ -186,8 +186,8 @@ def _reordered(rows: Rows, order: Array) -> Rows:
         return np.ascontiguousarray(rows[:, order])
     place = np.empty(order.size, rows.indices.dtype)
     place[order] = np.arange(order.size)
-    turned = sp.csr_array((rows.data, place[rows.indices], rows.indptr), shape=rows.shape)
-    turned.sort_indices()
+    turned = sp.csr_array((rows.data.copy(), place[rows.indices], rows.indptr), shape=rows.shape)
+    turned.sort_indices()  # in place: the entries must not be the caller's
     return turned
 
 

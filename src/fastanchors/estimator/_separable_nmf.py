@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from os import PathLike
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,38 +13,25 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from . import solvers
-from ._parallel import use_threads
-from ._rng import RngLike, as_generator
-from ._validate import (
-    as_array,
-    as_matrix,
-    check_choice,
-    check_finite,
-    check_flag,
-    check_frame,
-    check_no_group,
-    check_objects,
-    check_size,
-    check_unmasked,
-    is_dask,
-)
-from .anchors import Anchors
-from .encoder import encode, encode_rows, error_norm
-from .errors import FastAnchorsError, InvalidInputError, InvalidTypeError, RankError, one_line
-from .matrix import ArrayMatrix, RowMatrix, Rows, SampleAccess, open_matrix
-from .matrix.columns import check_columns, put_in_order
-from .matrix.door import BlockSource
-from .matrix.frames import is_labelled, package, take_labels
-from .matrix.scaled import norm, row_sums
-from .metrics import reconstruction_error
-from .rank import rank_curve
-from .sampling.matrix import SampleMatrix
+from .._parallel import use_threads
+from .._rng import as_generator
+from .._validate import as_matrix, check_choice, check_size, is_dask
+from ..encoder import encode, encode_rows, error_norm
+from ..errors import InvalidInputError, InvalidTypeError
+from ..matrix import ArrayMatrix, RowMatrix, Rows, SampleAccess
+from ..matrix.columns import put_in_order
+from ..matrix.scaled import norm, row_sums
+from ..metrics import reconstruction_error
+from ..rank import rank_curve
+from ..sampling.matrix import SampleMatrix
+from ._appended import append_rows
+from ._input import check_collection, checked_matrix
+from ._seeking import most, rng_of, seek, solver_of
 
 if TYPE_CHECKING:
-    from .solvers.fas import SelectionRule
+    from ..solvers.fas import SelectionRule
 
 __all__ = ["SeparableNMF"]
 
@@ -137,7 +123,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def fit(self, X: Any, y: Any = None) -> SeparableNMF:
         """Find the anchors of ``X``. ``y`` is ignored."""
-        matrix = self._matrix(X, reset=True)
+        matrix = checked_matrix(self, X, reset=True)
         self._forget()
         with use_threads(self.n_jobs):
             rng = self._find(matrix)
@@ -181,8 +167,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         100
         """
         seen: SampleMatrix | None = self.__dict__.get("_seen")
-        _solver(self.solver, self.selection), self._requested()  # validate the options before any row is added
-        new = self._matrix(X, reset=seen is None)
+        solver_of(self.solver, self.selection), self._requested()  # validate the options before any row is added
+        new = checked_matrix(self, X, reset=seen is None)
         if not isinstance(new, ArrayMatrix):
             raise InvalidTypeError(
                 f"partial_fit takes rows in memory, not a {type(X).__name__}; append rows to a store and fit the store"
@@ -191,7 +177,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             names = {"row_names": new.row_names, "column_names": new.column_names}
             seen = SampleMatrix(new.data, self._check_normalize(), **names)
         else:
-            self._append(seen, new)
+            append_rows(seen, new, self.normalize)
         with use_threads(self.n_jobs):
             rng = self._select(seen, seen.raw_rows, scaled=seen.normalize == "l1")
             m = seen.shape[0]
@@ -200,25 +186,6 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self.reconstruction_err_ = lost * float(np.sqrt(m / len(some)))
         self._seen, self.n_samples_seen_ = seen, m
         return self
-
-    def _append(self, seen: SampleMatrix, new: ArrayMatrix) -> None:
-        """Append rows to those seen so far, after checking that they are compatible."""
-        if seen.normalize != self.normalize:
-            raise InvalidInputError(f"normalize was {seen.normalize!r} for the rows so far, now {self.normalize!r}")
-        names = _joined_names(seen, new)
-        _check_signs(new.data)
-        with np.errstate(over="ignore", under="ignore"):
-            rows = new.data.astype(seen.dtype, copy=False)
-        check_finite(rows, name=f"X.astype({seen.dtype})")
-        vanished = (row_sums(rows) == 0) & (row_sums(new.data) > 0)
-        if vanished.any():
-            raise InvalidInputError(
-                f"row {int(np.argmax(vanished))} of X is zero in {seen.dtype}, the type of the rows so far; start with "
-                "rows of float64, or multiply all rows by one number"
-            )
-        if names is not None and seen.row_names is None:
-            seen.row_names = names[: seen.shape[0]]
-        seen.append(rows, row_names=None if names is None else names[seen.shape[0] :])
 
     def __copy__(self) -> SeparableNMF:
         """A copy with its own rows of partial_fit."""
@@ -235,7 +202,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
         """:meth:`fit` and :meth:`transform` together; ``reconstruction_err_`` is exact for every kind of ``X``."""
-        matrix = self._matrix(X, reset=True)
+        matrix = checked_matrix(self, X, reset=True)
         self._forget()
         with use_threads(self.n_jobs):
             self._find(matrix)
@@ -251,9 +218,9 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """The weights F ≥ 0 of the rows of ``X`` in the anchors, by non-negative least squares."""
         check_is_fitted(self)
         if is_dask(X):
-            self._check_collection(X, reset=False)
+            check_collection(self, X, reset=False)
             return self._lazy_weights(X)
-        matrix = self._matrix(X, reset=False)
+        matrix = checked_matrix(self, X, reset=False)
         with use_threads(self.n_jobs):
             F = self._empty(matrix)
             encode_rows(matrix, self.components_.astype(np.float64, copy=False), F, sum_to_one=self.sum_to_one)
@@ -274,7 +241,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         X = put_in_order(X, self.get_feature_names_out().tolist())
         if is_dask(X):
-            from .dask.blockwise import lazy_mixtures
+            from ..dask.blockwise import lazy_mixtures
 
             return lazy_mixtures(X, self.components_)
         F = as_matrix(X, signed=True, name="weights")
@@ -285,7 +252,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def score(self, X: Any, y: Any = None) -> float:
         """−‖X − F·C‖_F / ‖X‖_F, at most 0, higher is better; 0 for X = 0."""
         check_is_fitted(self)
-        matrix = self._matrix(X, reset=False)
+        matrix = checked_matrix(self, X, reset=False)
         with use_threads(self.n_jobs):
             if isinstance(matrix, SampleAccess):  # it keeps the norms, and no squares underflow
                 size = float(np.sqrt(matrix.squared_norms().sum()))
@@ -303,77 +270,6 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-    def _matrix(self, X: Any, *, reset: bool) -> RowMatrix:
-        """Open ``X`` and check it, with scikit-learn's own checks for the types that scikit-learn supports."""
-        check_flag(self.sum_to_one, name="sum_to_one")
-        if is_dask(X):
-            self._check_collection(X, reset=reset)
-            return open_matrix(X, signed=not reset)
-        check_no_group(X, "X")
-        names, like = None, X
-        if _unknown_to_sklearn(X) or self.layer is not None:
-            matrix = open_matrix(X, signed=True, checked=False, name="X", layer=self.layer)
-            like = X.var.iloc[:, :0].T if package(X) == "anndata" else None  # columns: genes
-            self._check_width(matrix.shape[1], like, reset=reset, names=matrix.column_names)
-            if not isinstance(matrix, ArrayMatrix):
-                return matrix
-            X, names = matrix.data, matrix.row_names
-        elif is_labelled(X):
-            X, names = take_labels(X, name="X")
-            check_frame(X, "X")
-            like = X = _without_fill(X)
-        elif sp.issparse(X):  # SciPy and scikit-learn use index arrays without a check
-            X = like = as_matrix(X, finite=False, name="X")
-        check_unmasked(X, "X")
-        _check_kinds(X)
-        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
-        try:
-            known = like is X
-            data = (
-                validate_data(self, X, reset=reset, **options) if known else check_array(X, estimator=self, **options)
-            )
-        except FastAnchorsError:
-            raise
-        except (TypeError, ValueError, OverflowError) as error:
-            raise _as_own_error(error) from None
-        if sp.issparse(data):
-            data = sp.csr_array(data)
-        check_finite(data, signed=True, name="X")
-        if reset:
-            _check_signs(data)
-        columns = self.__dict__.get("feature_names_in_")  # those of X, if it has any
-        return ArrayMatrix(data, row_names=names, column_names=None if columns is None else columns.tolist())
-
-    def _check_collection(self, X: Any, *, reset: bool) -> None:
-        """Check width and column names of a Dask collection, without computing anything."""
-        from .dask.collection import is_frame, layout
-
-        columns = layout(X).columns
-        self._check_width(columns, X._meta if is_frame(X) else np.empty((0, columns)), reset=reset)
-
-    def _check_width(self, columns: int, like: Any, *, reset: bool, names: Sequence[str] | None = None) -> None:
-        """Check the number of columns, and their names if ``like`` has any, without reading the rows.
-
-        ``like`` is None for files and stores, which scikit-learn does not know: they have ``names``.
-        """
-        if not reset and columns != self.n_features_in_:
-            raise InvalidInputError(
-                f"X has {columns} features, but SeparableNMF is expecting {self.n_features_in_} features"
-            )
-        try:
-            if like is not None:
-                if len(set(named := list(getattr(like, "columns", [])))) < len(named):  # not checked by older versions
-                    raise InvalidInputError("X must have unique column names; rename the columns that are alike")
-                validate_data(self, like, reset=reset, skip_check_array=True)
-            elif not reset:
-                check_columns(self.__dict__.get("feature_names_in_"), names, "the data of fit", "X")
-            else:
-                validate_data(self, np.empty((0, columns)), reset=True, skip_check_array=True)
-                if names is not None:
-                    self.feature_names_in_ = np.array(list(names), dtype=object)
-        except (TypeError, ValueError) as error:  # such as column names that are not unique
-            raise _as_own_error(error) from None
 
     def _find(self, matrix: RowMatrix) -> np.random.Generator:
         """Set all fitted attributes but the error; returns the random generator for further use."""
@@ -398,12 +294,12 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self, matrix: RowMatrix, as_given: Callable[[NDArray[np.intp]], Rows], *, scaled: bool
     ) -> np.random.Generator:
         """Find the anchors of ``matrix``; ``scaled`` says that its rows are ``as_given`` divided by their sums."""
-        solver = _solver(self.solver, self.selection)
-        rng = as_generator(_as_rng(self.random_state))
+        solver = solver_of(self.solver, self.selection)
+        rng = as_generator(rng_of(self.random_state))
         k = self._requested()
         if k is None:
-            self.rank_curve_ = rank_curve(matrix, k_max=min(50, _most(solver, matrix.shape)), rng=rng)
-            result = _seek(solver, matrix, self.rank_curve_.k, rng)
+            self.rank_curve_ = rank_curve(matrix, k_max=min(50, most(solver, matrix.shape)), rng=rng)
+            result = seek(solver, matrix, self.rank_curve_.k, rng)
         else:
             self.__dict__.pop("rank_curve_", None)  # set by an earlier fit
             if k > matrix.shape[0]:
@@ -411,7 +307,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     f"n_components = {k} anchors cannot be found among n_samples = {matrix.shape[0]} rows; "
                     "use fewer, or n_components='auto'"
                 )
-            result = _seek(solver, matrix, k, rng)
+            result = seek(solver, matrix, k, rng)
             if len(result) < k:
                 warnings.warn(
                     f"n_components = {k}, but the data have only {len(result)} independent anchors; these are used",
@@ -442,90 +338,3 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 def _norm(start: int, block: Rows) -> float:
     return norm(block)
-
-
-def _unknown_to_sklearn(X: Any) -> bool:
-    """Whether scikit-learn's ``validate_data`` cannot handle ``X``."""
-    return isinstance(X, RowMatrix | BlockSource | str | PathLike | Iterator) or package(X) == "anndata"
-
-
-def _without_fill(X: Any) -> Any:
-    """A frame of sparse pandas columns whose missing entries are not all zero as a dense one: SciPy has only zeros."""
-    kinds = set(X.dtypes) if package(X) == "pandas" else set()
-    fills = [kind.fill_value for kind in kinds if hasattr(kind, "fill_value")]
-    return X.sparse.to_dense() if kinds and len(fills) == len(kinds) and any(fill != 0 for fill in fills) else X
-
-
-def _as_own_error(error: TypeError | ValueError | OverflowError) -> FastAnchorsError:
-    """What scikit-learn says about its input as an error of this library: on one line."""
-    kind = InvalidTypeError if isinstance(error, TypeError) else InvalidInputError
-    return kind(one_line(str(error)))
-
-
-def _check_kinds(X: Any) -> None:
-    """Raise on what scikit-learn would convert to numbers: text, dates, durations, records, and objects of these."""
-    given: Any = X if hasattr(X, "dtype") or hasattr(X, "dtypes") else as_array(X, "X")
-    for dtype in (given.dtype,) if hasattr(given, "dtype") else given.dtypes:
-        if getattr(dtype, "kind", None) in ("m", "M", "S", "U", "T", "V"):
-            raise InvalidTypeError(f"X must hold real numbers, got dtype {dtype}")
-    if isinstance(given, np.ndarray) and given.dtype.kind == "O":
-        check_objects(given, "X")
-
-
-def _joined_names(seen: SampleMatrix, new: ArrayMatrix) -> list[str] | None:
-    """The names of the rows so far and of new ones, or None if these have none or are their numbers.
-
-    Labels that are numbers, such as those of parts of a frame, can follow rows without names, which have their numbers.
-    """
-    first, last = seen.shape[0], seen.shape[0] + new.shape[0]
-    given = seen.row_names, new.row_names
-    if (given[0] is None) != (given[1] is None) and not all(map(_is_number, given[0] or given[1] or ())):
-        before, now = ("no names", "names") if given[0] is None else ("names", "none")
-        raise InvalidInputError(f"the rows so far have {before}, these have {now}; always pass frames with an index")
-    numbers = [str(row) for row in range(last)]
-    names = [*(given[0] or numbers[:first]), *(given[1] or numbers[first:])]
-    return None if given[0] is None and names == numbers else names
-
-
-def _is_number(name: str) -> bool:
-    return name.removeprefix("-").isdecimal()
-
-
-def _check_signs(rows: Rows) -> None:
-    """Raise on negative entries, with the message that scikit-learn's estimator checks expect."""
-    try:
-        check_finite(rows, name="X")
-    except InvalidInputError as error:
-        raise InvalidInputError(f"Negative values in data passed to SeparableNMF: {error}") from None
-
-
-def _solver(solver: Any, selection: SelectionRule) -> Any:
-    """The solver; ``selection`` is an option of FAS."""
-    if isinstance(solver, str) and solver == "fas":
-        return solvers.FAS(selection=selection)
-    if selection != "auto":
-        raise InvalidInputError(f"selection={selection!r} goes with solver='fas', not with {solver!r}")
-    return solvers.get(solver)
-
-
-def _most(solver: Any, shape: tuple[int, int]) -> int:
-    """The largest number of anchors that the solver can find."""
-    return solver.most(shape) if isinstance(solver, solvers.Solver) else min(shape)
-
-
-def _seek(solver: Any, matrix: RowMatrix, k: int, rng: np.random.Generator) -> Anchors:
-    """k anchors, or all of them if there are fewer."""
-    k = min(k, _most(solver, matrix.shape))
-    try:
-        return solver.seek(matrix, k, rng=rng)
-    except RankError as error:
-        if not 0 < error.rank < k:
-            raise
-        return solver.seek(matrix, error.rank, rng=rng)
-
-
-def _as_rng(random_state: Any) -> RngLike:
-    """scikit-learn's ``random_state`` as this library's ``rng``."""
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    return random_state
