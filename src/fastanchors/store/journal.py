@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -189,7 +191,9 @@ class Journal:
             file, self._file = self._file, None
             close_descriptor(file)
 
-    __del__ = close
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not ending():  # then modules are empty already, and the system closes it
+            self.close()
 
 
 def _encode_slot(commits: int, length: int) -> bytes:

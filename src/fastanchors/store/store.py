@@ -467,11 +467,6 @@ class Store(SampleDelegate, SidecarHost):
     def __exit__(self, kind: Any, *_: Any) -> None:
         self.close(commit=kind is None)
 
-    def __del__(self) -> None:
-        writer = vars(self).get("_writer")
-        if writer is not None:
-            writer.release()
-
     def __reduce__(self) -> Any:
         if self._log.pending:
             raise StoreError(f"{self.path} has changes that are not committed; commit before sending it elsewhere")
