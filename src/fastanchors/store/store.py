@@ -39,8 +39,9 @@ from .journal import Record, read_journal
 from .manifest import Manifest
 from .mapped_matrix import MappedMatrix
 from .operations import AppendRows, AppendShard, Operation, check_operation, decode, encode
+from .pending import PendingFile
 from .renew import renew
-from .shard_rows import SMALLEST_LIMIT, block_of, new_rows, stacked, stored_rows, write_shard
+from .shard_rows import SMALLEST_LIMIT, block_of, new_rows, shard_bytes, stacked, stored_rows, write_shard
 from .shards import MappedShards
 from .sidecars import Arrays, Sidecar, SidecarHost, check_sidecars, commit_of, loaded, without_later
 from .writer import Writer
@@ -103,6 +104,8 @@ class Store(SampleDelegate, SidecarHost):
     ...         print(S.shape, S[0, 1])
     (5, 3) 7.0
     """
+
+    _matrix: MappedMatrix
 
     def __init__(
         self, path: Path, mode: str = "r", memory_limit: int = 1 << 30, kinds: Sequence[type[Sidecar]] = ()
@@ -185,6 +188,7 @@ class Store(SampleDelegate, SidecarHost):
         folder = None if self.mode == "r" else self.path
         self._matrix = MappedMatrix.of(mapped.first_blocks, mapped.manifest.normalize, folder, self.memory_limit)
         self._matrix._log = WriteLog(journaled=True)
+        self._pending = PendingFile(self.path, self.memory_limit, self._guard)
         self._adopt(mapped)
 
     def _adopt(self, mapped: MappedShards) -> None:
@@ -267,17 +271,21 @@ class Store(SampleDelegate, SidecarHost):
         if isinstance(operation, AppendShard):
             mapped = loaded_shard or self._mapped.load_shard(operation.shard)
             self._mapped.add_shard(operation.shard, mapped)
-            blocks.append(mapped[0])
+            self._log.record_append(first_row, operation)
+            self._matrix._set_blocks([*blocks, mapped[0]])
         else:
             assert isinstance(operation, AppendRows)
             blocks = self._with_rows(blocks, operation)
-        self._log.record_append(first_row, operation)
-        self._matrix._set_blocks(blocks)
+            self._log.record_append(first_row, operation, operation.nbytes)
+            self._matrix.append_in_memory(blocks)
 
     def _with_rows(self, blocks: list[Block], operation: AppendRows) -> list[Block]:
-        """Add new rows as a block in memory, merged so that each such block is more than twice as large as the next."""
-        rows, shards = operation.rows, list(self._mapped.shards)
-        while shards[-1] is None and blocks[-1].shape[0] <= 2 * rows.shape[0]:
+        """Add new rows as a block in memory.
+
+        Blocks are merged up to the size of a shard, so that each is more than twice as large as the next.
+        """
+        rows, shards, most = operation.rows, list(self._mapped.shards), shard_bytes(self.memory_limit)
+        while shards[-1] is None and blocks[-1].shape[0] <= 2 * rows.shape[0] and blocks[-1].nbytes <= most:
             rows = stacked([stored_rows(blocks.pop()), rows])
             shards.pop()
         blocks.append(block_of(rows, self.normalize, self.manifest.column_side))
@@ -322,7 +330,7 @@ class Store(SampleDelegate, SidecarHost):
         if self._log.pending:
             self._write_here()
             self._drop_later_sidecars()
-            record = encode(self._log.operations())
+            record = [*self._pending.parts(), *encode(self._log.operations())]
             with deferred_signals():
                 self._writer.commit(record)
                 self._log.discard_operations()
@@ -421,6 +429,7 @@ class Store(SampleDelegate, SidecarHost):
             with Writing(self._guard):  # a second thread would take the lock and the journal twice
                 self._check_open()
                 if self._writer.start(self.manifest):
+                    self._log.overflow = self._pending
                     remove_leftovers(self)
 
     def _write_here(self) -> None:
