@@ -398,6 +398,7 @@ def test_a_block_moves_to_a_scratch_file_once(tmp_path, monkeypatch):
 @pytest.mark.parametrize("which", ["blocks", "operations"])
 def test_a_fork_does_not_read_what_its_parent_is_changing(tmp_path, which):
     with fa.build(np.random.default_rng(0).random((2000, 40)), tmp_path / "s", memory_limit=LIMIT) as S:
+        S[0, 0] = 0.25
         if which == "blocks":
             S._matrix._limit = 1 << 18
         else:
@@ -505,13 +506,13 @@ def test_rows_read_once_are_read_in_few_parts(tmp_path, sparse, monkeypatch):
         expected = read(wanted)
         monkeypatch.setattr(type(S), "rows", lambda self, rows: parts.append(len(rows)) or read(rows))
         for pages in (1 << 12, 1 << 22, 1 << 40):  # that one row may load
-            monkeypatch.setattr("fastanchors.store.store._PAGES", pages)
+            monkeypatch.setattr("fastanchors.store.few_pages._PAGES", pages)
             parts.clear()
             assert abs(S.rows_once(wanted) - expected).max() == 0
             assert sum(parts) == len(wanted)
             assert len(parts) < 40, pages
-        monkeypatch.setattr("fastanchors.store.store._PAGES", 1 << 20)
-        monkeypatch.setattr("fastanchors.store.store._PAGES_SHARE", 1 << 40)  # no room for a block
+        monkeypatch.setattr("fastanchors.store.few_pages._PAGES", 1 << 20)
+        monkeypatch.setattr("fastanchors.store.few_pages._PAGES_SHARE", 1 << 40)  # no room for a block
         parts.clear()
         assert abs(S.rows_once(wanted[-99:]) - expected[-99:]).max() == 0
         assert parts == [8] * 12 + [3]
