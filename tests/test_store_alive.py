@@ -399,3 +399,12 @@ def test_many_single_updates_are_joined(tmp_path, monkeypatch):
                 A[1, 3], A[2, 4] = 0.5, x
         assert len(S._log._operations) < 40
     assert np.array_equal(stored(fa.open(tmp_path / "s")), A)
+
+
+def test_a_writer_that_outlives_the_modules_ends_in_silence(made):
+    """What ``sys`` refers to is deleted last, after the names of all modules: two tracebacks were printed."""
+    code = "import sys, fastanchors as fa; sys.excepthook = [fa.open(sys.argv[1], mode='r+')].append"
+    run = [sys.executable, "-c", code, str(made[0])]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    fa.open(made[0], mode="r+").close()

@@ -122,6 +122,50 @@ def test_only_the_last_operation_is_withdrawn(monkeypatch):
     assert np.concatenate([op.rows for op in log.operations()]).tolist() == [0, 1, 2, 4]
 
 
+class Taking:
+    """An overflow that refuses operations at will."""
+
+    room = 100
+
+    def __init__(self):
+        self.taken, self.refuses = [], False
+
+    def add(self, operations):
+        if not self.refuses:
+            self.taken.append([Entries(*(part.copy() for part in each)) for each in operations])
+        return not self.refuses
+
+    def withdraw(self):
+        self.taken.pop()
+
+    def clear(self):
+        self.taken = []
+
+    def __bool__(self):
+        return bool(self.taken)
+
+
+def test_operations_that_exceed_the_room_go_to_the_overflow():
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        log, overflow, expected = WriteLog(journaled=True), Taking(), []
+        log.overflow = overflow
+        for row in range(20):
+            overflow.refuses = bool(rng.integers(2))
+            some = entries([row] * int(rng.integers(1, 8)))  # of 24 bytes each
+            log.record(some)
+            some.rows[:] = -5  # the caller's arrays
+            if rng.random() < 0.2:
+                log.withdraw()
+            else:
+                expected += [row] * len(some.rows)
+        assert log.pending
+        kept = [op for operations in [*overflow.taken, log.operations()] for op in operations]
+        assert np.concatenate([op.rows for op in kept]).tolist() == expected
+        log.discard_operations()
+        assert not log.pending
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_writer_with_concurrent_readers_is_refused(sparse):
     """It would change arrays that kernels in other threads are reading."""

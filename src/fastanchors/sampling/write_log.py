@@ -14,7 +14,7 @@ import threading
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from .._parallel import ResetInForks
 from .._signals import deferred_signals
 
-__all__ = ["Entries", "WriteLog", "joined"]
+__all__ = ["Entries", "Overflow", "WriteLog", "joined"]
 
 _TAIL = 1 << 16  # length of the tail at which repeated rows are merged
 _BUFFER = 1 << 12  # size of the buffer of single entries
@@ -37,18 +37,46 @@ class Entries(NamedTuple):
     columns: NDArray[np.int64]
     values: NDArray[Any]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.rows.nbytes + self.columns.nbytes + self.values.nbytes
+
+
+class Overflow(Protocol):
+    """Where a log puts operations that exceed ``room`` bytes, such as a file."""
+
+    room: int
+
+    def add(self, operations: list[Any], /) -> bool:
+        """Take operations; False if they must stay in memory."""
+
+    def withdraw(self) -> None:
+        """Drop those of the last call of :meth:`add`."""
+
+    def clear(self) -> None:
+        """Drop all."""
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+
 
 class WriteLog(ResetInForks):
     """The log of one matrix.
 
     Memory: 16 bytes for each distinct row written since the first cursor was taken, a bounded tail, and the operations
-    that are not durable yet.
+    that are not durable yet, as far as :attr:`overflow` has room for them.
 
     Parameters
     ----------
     journaled : bool
         Whether operations are kept until :meth:`discard_operations`. Without a journal only rows are logged, and only
         after the first use of :attr:`end`, because no earlier cursor exists.
+
+    Attributes
+    ----------
+    overflow
+        Takes the operations that are more than its ``room``; with None all stay in memory.
     """
 
     def __init__(self, *, journaled: bool = False) -> None:
@@ -63,7 +91,8 @@ class WriteLog(ResetInForks):
         self._append_numbers: list[int] = []  # of the writes that appended rows ...
         self._append_rows: list[int] = []  # ... and the first row that each appended
         self._operations: list[Any] = []
-        self._logged = 0  # operations since the last join
+        self._logged = self._size = 0  # operations since the last join, and bytes of all
+        self.overflow: Overflow | None = None
         self.reset_in_forks()
 
     # --- entries set one by one -------------------------------------------------------------------------------------
@@ -91,7 +120,7 @@ class WriteLog(ResetInForks):
                     self._log_rows(entries.rows)
                     write(entries)
                     self._start_buffer()
-                    self._log_operation(entries)
+                    self._log_operation(entries, entries.nbytes)
                 finally:
                     self._flushing = False
 
@@ -101,37 +130,55 @@ class WriteLog(ResetInForks):
         """Log a batch of entries that was written or is about to be written."""
         with self.lock:
             self._log_rows(entries.rows)
-            if self._journaled:
-                self._log_operation(Entries(*(part.copy() for part in entries)))
+            self._log_operation(entries, entries.nbytes)
 
-    def record_append(self, first_row: int, operation: Any = None) -> None:
+    def record_append(self, first_row: int, operation: Any = None, nbytes: int = 0) -> None:
         """Log that rows from ``first_row`` on were appended; ``operation`` is the record for the journal."""
         with self.lock:
             if self._following:
                 self._append_numbers.append(self._end())
                 self._append_rows.append(first_row)
                 self._log_rows(np.array([_APPENDED]))
-            self._log_operation(operation)
+            self._log_operation(operation, nbytes)
 
     def withdraw(self) -> None:
         """Remove the last operation, which failed. Its rows remain logged, which costs readers time only."""
         with self.lock:
             if self._operations:
                 self._operations.pop()
+            elif self.overflow is not None:
+                self.overflow.withdraw()
 
     def _log_rows(self, rows: NDArray[np.int64]) -> None:
         if self._following:
-            self._tail.frombytes(np.ascontiguousarray(rows, dtype=np.int64).tobytes())
-            if len(self._tail) > self._limit:
-                self._merge()
+            for start in range(0, len(rows), _TAIL):  # few at a time, because merging takes many times their memory
+                self._tail.frombytes(np.ascontiguousarray(rows[start : start + _TAIL], dtype=np.int64).tobytes())
+                if len(self._tail) > self._limit:
+                    self._merge()
 
-    def _log_operation(self, operation: Any) -> None:
-        if not self._journaled:
+    def _log_operation(self, operation: Any, nbytes: int) -> None:
+        if not self._journaled or self._overflows(operation, nbytes):
             return
+        if isinstance(operation, Entries):
+            operation = Entries(*(part.copy() for part in operation))
         if self._logged >= _JOIN:  # before appending, because the last operation may be withdrawn
             self._operations, self._logged = joined(self._operations), 0
         self._operations.append(operation)
         self._logged += 1
+        self._size += nbytes
+
+    def _overflows(self, operation: Any, nbytes: int) -> bool:
+        """Make room for an operation by the overflow of those in memory; returns whether it went there too."""
+        if self.overflow is None or self._size + nbytes <= self.overflow.room:
+            return False
+        if self._operations:
+            if not self.overflow.add(joined(self._operations)):
+                return False
+            self._drop_operations()
+        return nbytes > self.overflow.room and self.overflow.add([operation])
+
+    def _drop_operations(self) -> None:
+        self._operations, self._logged, self._size = [], 0, 0
 
     # --- followers --------------------------------------------------------------------------------------------------
 
@@ -166,7 +213,7 @@ class WriteLog(ResetInForks):
         return self._end() - cursor
 
     def operations(self) -> list[Any]:
-        """The operations that are not durable yet, in order; neighbouring changes of entries are joined."""
+        """The operations that are neither durable nor in the overflow; neighbouring changes of entries are joined."""
         with self.lock:
             self._operations, self._logged = joined(self._operations), 0
             return list(self._operations)
@@ -174,12 +221,14 @@ class WriteLog(ResetInForks):
     def discard_operations(self) -> None:
         """Drop the operations, because they are durable or abandoned."""
         with self.lock:
-            self._operations, self._logged = [], 0
+            self._drop_operations()
+            if self.overflow is not None:
+                self.overflow.clear()
 
     @property
     def pending(self) -> bool:
         """Whether there are changes that are not durable yet."""
-        return bool(self._buffer) or bool(self._operations)
+        return bool(self._buffer) or bool(self._operations) or bool(self.overflow)
 
     def _merge(self) -> None:
         """Keep only the last write of each row."""

@@ -107,6 +107,7 @@ class _Rewriting:
 
     def run(self) -> list[Shard]:
         shards: list[Shard | Future[Shard]] = []
+        release_freed()
         with one_blas_thread(), self._pieces:
             for first, last, rewrite in _runs(self.store):
                 kept = [shard for shard in self.store._mapped.shards[first:last] if shard is not None]
@@ -131,7 +132,10 @@ class _Rewriting:
     def _write(self, number: int, first_row: int, rows: Rows, names: Sequence[str] | None) -> Shard:
         block = block_of(rows, self.store.manifest.normalize, self.store.manifest.column_side)
         del rows
-        return write_shard(self.store.path, number, block, names, self.sidecars, first_row)
+        shard = write_shard(self.store.path, number, block, names, self.sidecars, first_row)
+        del block
+        release_freed()
+        return shard
 
 
 def _even_parts(block: Block, most: int, per_row: int) -> Iterator[Rows]:

@@ -6,8 +6,9 @@ import ctypes
 import errno
 import os
 import stat
+import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -220,8 +221,9 @@ class WriterLock:
             descriptor, self._descriptor = self._descriptor, None
             close_descriptor(descriptor)
 
-    def __del__(self) -> None:  # an exception of a signal handler may come before an owner has it
-        self.release()
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not ending():  # then modules are empty already, and the system releases it
+            self.release()
 
 
 _HELD: weakref.WeakSet[WriterLock] = weakref.WeakSet()

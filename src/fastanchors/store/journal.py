@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import CorruptStoreError, StoreError
 from .files import CLOSE_ON_EXEC, NO_LINKS, close_descriptor, create_file, disk_errors, open_file, sync_directory
 
-__all__ = ["Journal", "Record", "read_journal"]
+__all__ = ["Journal", "Record", "read_journal", "write_all"]
 
 MAGIC = b"FASTANCH"
 HEAD = struct.Struct("<8sIQI")  # magic, version, generation, crc32 of what comes before
@@ -170,7 +172,7 @@ class Journal:
             try:
                 at = self.end
                 for piece in [frame, *parts]:
-                    at += _write_all(self._file, piece, at)
+                    at += write_all(self._file, piece, at)
                 (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self._file)
             except BaseException:
                 with contextlib.suppress(OSError):  # if it fails, the next commit overwrites it
@@ -181,7 +183,7 @@ class Journal:
         # The record is durable, so nothing after this may fail. The slot only helps to detect damage.
         self._slots = None
         with contextlib.suppress(OSError):
-            _write_all(self._file, _encode_slot(self.commits, self.end), SLOTS[self.commits % 2])
+            write_all(self._file, _encode_slot(self.commits, self.end), SLOTS[self.commits % 2])
             self._slots = self._read_slots()
 
     def close(self) -> None:
@@ -189,7 +191,9 @@ class Journal:
             file, self._file = self._file, None
             close_descriptor(file)
 
-    __del__ = close
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not ending():  # then modules are empty already, and the system closes it
+            self.close()
 
 
 def _encode_slot(commits: int, length: int) -> bytes:
@@ -197,7 +201,8 @@ def _encode_slot(commits: int, length: int) -> bytes:
     return body + struct.pack("<I", zlib.crc32(body))
 
 
-def _write_all(file: int, piece: Any, at: int) -> int:
+def write_all(file: int, piece: Any, at: int) -> int:
+    """Write bytes to a place in a file; returns their number."""
     view = memoryview(piece).cast("B")
     done = 0
     while done < len(view):

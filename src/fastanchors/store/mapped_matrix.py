@@ -1,13 +1,14 @@
 """A sample matrix whose blocks are mapped from files, with a limit on the memory of changed pages.
 
-A write to a mapped block copies the pages it touches, about ten per entry. If the copies would exceed half of the
-memory limit, the blocks with most of them are written to scratch files. From then on writes to these blocks go to the
-file, and the system can drop and reload their pages: a block moves once. The files of the store do not change. Scratch
-files are unlinked at once, so they disappear with the process.
+A write to a mapped block copies the pages it touches, about ten per entry, and rows appended to the journal are blocks
+in memory. If these would exceed half of the memory limit, the blocks with most of them are written to scratch files.
+From then on writes to these blocks go to the file, and the system can drop and reload their pages: a block moves once.
+The files of the store do not change. Scratch files are unlinked at once, so they disappear with the process.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,10 @@ from ..sampling.segment_trees import Array
 from .arrays_file import map_arrays, write_arrays
 from .files import disk_errors
 
-__all__ = ["DIRTY_BYTES", "MappedMatrix"]
+__all__ = ["CHANGED_ELSEWHERE", "DIRTY_BYTES", "MappedMatrix"]
 
 DIRTY_BYTES = 10 * 4096  # bytes of pages that one changed entry touches: two sides, their trees, row and column sums
-_CHANGED_ELSEWHERE = "this store is being changed in the parent process; open it again in the new process"
+CHANGED_ELSEWHERE = "this store is being changed in the parent process; open it again in the new process"
 
 
 class MappedMatrix(SampleMatrix):
@@ -59,6 +60,14 @@ class MappedMatrix(SampleMatrix):
             b: (block, known[id(block)]) for b, block in enumerate(blocks) if id(block) in known
         }
         self._moved_blocks = [block for block in blocks if id(block) in moved]
+
+    def append_in_memory(self, blocks: list[Block]) -> None:
+        """Set the blocks, of which the last is new and in memory; if the disk is full, all that are in memory stay."""
+        self._set_blocks(blocks)
+        if self._folder is not None:
+            self._dirty[len(blocks) - 1] = blocks[-1], blocks[-1].nbytes
+            with suppress(StoreError):
+                self._make_room(self._limit)
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
         """Write validated entries block by block; all of them, or none if the disk has no room for scratch files."""
@@ -135,7 +144,7 @@ class MappedMatrix(SampleMatrix):
     def _moved(self, block: Block) -> Block:
         """The same block, mapped from an unlinked file that takes its changes."""
         moved = block.moved(self._in_scratch)
-        self._guard.shared = StoreError(_CHANGED_ELSEWHERE)
+        self._guard.shared = StoreError(CHANGED_ELSEWHERE)
         release_pages(block.entries)  # the names of the rows keep its map, but not the pages that writes have changed
         return moved
 

@@ -24,6 +24,7 @@ __all__ = ["AppendRows", "AppendShard", "Operation", "check_operation", "decode"
 
 _OPERATION = struct.Struct("<IIQ")  # kind, length of the JSON head, length of the arrays
 _SET, _ROWS, _SHARD = 1, 2, 3
+_NAME = 57  # bytes of a text besides its letters, and of a reference to it
 
 
 @dataclass
@@ -32,6 +33,13 @@ class AppendRows:
 
     rows: Rows
     names: Sequence[str] | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, and about those of the names."""
+        rows, names = self.rows, self.names or ()
+        arrays = (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
+        return sum(array.nbytes for array in arrays) + sum(_NAME + len(name) for name in names)
 
 
 @dataclass
