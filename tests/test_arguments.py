@@ -349,6 +349,7 @@ INDICES: dict[str, Callable[[Any], Any]] = {
     "RowMatrix.rows": PLAIN.rows,
     "RowMatrix.dense_rows": PLAIN.dense_rows,
     "RowMatrix.rows_once": PLAIN.rows_once,
+    "Store.rows_once": lambda i: from_a_store(i),
     "RowMatrix.row_entries": PLAIN.row_entries,
     "RowMatrix.project": lambda i: PLAIN.project(i, np.eye(4)[:2]),
     "VectorSampler[…]": lambda i: fa.VectorSampler(np.arange(1.0, 6.0))[i],
@@ -370,6 +371,11 @@ INDICES: dict[str, Callable[[Any], Any]] = {
     "unmix drop_bands": lambda j: fa.apps.unmix(CUBE.A, 2, drop_bands=j).endmembers,
     "FAS k": lambda k: [found.indices[0] for found in fa.FAS().seek(A, k, rng=0)],
 }
+
+
+def from_a_store(rows: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder, fa.build(A, folder + "/s", normalize=None, sidecars=()) as S:
+        return S.rows_once(rows)
 
 
 def rated_at(users: Any, items: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import threading
 
 import pytest
@@ -147,3 +149,40 @@ def test_a_failing_piece_raises_and_stops_the_others(threads):
     with pytest.raises(RuntimeError, match="one"):
         all_of_them()
     assert running == [1]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no such signals here")
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_no_piece_runs_any_more_when_an_interrupt_comes_out(after):
+    """A signal at one of the first steps of the end came out while a piece was still writing."""
+    go, ended, steps = threading.Event(), [], []
+
+    def piece():
+        go.wait()
+        ended.append(1)
+
+    def interrupt(*_):
+        threading.Timer(0.05, go.set).start()
+        raise KeyboardInterrupt
+
+    def trace(frame, event, argument):
+        if os.path.basename(frame.f_code.co_filename) == "_signals.py" or frame.f_code.co_name == "_end":
+            steps.append(frame.f_lineno)
+            if len(steps) == after:
+                sys.settrace(None)
+                signal.raise_signal(signal.SIGALRM)
+        return trace
+
+    def run():
+        with use_threads(2), LargePieces(2) as pieces:
+            pieces.submit(1, piece)
+            sys.settrace(trace)
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    finally:
+        sys.settrace(None)
+        signal.signal(signal.SIGALRM, before)
+    assert ended == [1]

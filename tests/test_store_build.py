@@ -146,6 +146,15 @@ def test_disk_space_of_narrow_dense_matrices(tmp_path, n, dtype, columns):
     fa.verify(tmp_path / "s")
 
 
+@pytest.mark.parametrize(
+    "call", [lambda A, path: fa.build(A, path, progress=1), lambda A, path: fa.verify(path, progress="x")]
+)
+def test_progress_must_be_a_function(call, tmp_path):
+    with pytest.raises(InvalidTypeError, match="progress must be a function or None"):
+        call(np.eye(3), tmp_path / "s")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_the_column_side(tmp_path):
     A = sparse()
     S = fa.build(A, tmp_path / "s", columns=False)

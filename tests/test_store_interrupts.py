@@ -145,3 +145,20 @@ def test_a_handler_that_raises_raises_after_the_context():
     finally:
         signal.signal(signal.SIGUSR1, before[0])
         signal.signal(signal.SIGUSR2, before[1])
+
+
+@pytest.mark.parametrize("order", [[signal.SIGINT, signal.SIGALRM], [signal.SIGALRM, signal.SIGINT]])
+def test_a_timeout_does_not_hide_an_interrupt(order):
+    """The exception of the second handler replaced that of the first: Ctrl-C was lost beside a timeout."""
+
+    def timeout(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, timeout), signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt) as raised, deferred_signals():
+            list(map(signal.raise_signal, order))
+    finally:
+        signal.signal(signal.SIGALRM, before[0])
+        signal.signal(signal.SIGINT, before[1])
+    assert isinstance(raised.value.__context__, TimeoutError)

@@ -163,11 +163,18 @@ class LargePieces(Generic[_Result]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with deferred_signals():
-            if kind is not None:
-                for future in self.under_way:
-                    future.cancel()
-            wait(self.under_way)
+        try:
+            self._end(cancel=kind is not None)
+        except BaseException:  # of a signal handler; nothing may run when the caller cleans up
+            with deferred_signals():
+                self._end(cancel=True)
+            raise
+
+    def _end(self, *, cancel: bool) -> None:
+        if cancel:
+            for future in self.under_way:
+                future.cancel()
+        wait(self.under_way)
 
     def submit(self, size: int, function: Callable[..., _Result], *arguments: Any) -> Future[_Result]:
         """Submit a piece of ``size`` bytes; call :meth:`finished` first to make room for it."""

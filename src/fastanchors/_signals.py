@@ -22,13 +22,15 @@ __all__ = ["deferred_signals"]
 
 _NAMES = ["INT", "TERM", "ALRM", "HUP", "QUIT", "USR1", "USR2", "VTALRM", "PROF", "XCPU", "BREAK"]
 _SIGNALS = [getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}")]
+_ENDING = {getattr(signal, f"SIG{name}") for name in ("INT", "TERM", "HUP", "QUIT") if hasattr(signal, f"SIG{name}")}
 
 
 class deferred_signals:
     """A context in which the Python handlers of the usual signals wait until its end. It costs a few microseconds.
 
     Python calls handlers in the main thread only, so the context has no effect in other threads. Contexts may be
-    nested.
+    nested. If several handlers raise, the exception of a signal that ends a process, such as Ctrl-C, comes out; that of
+    a timeout is its context.
     """
 
     __slots__ = ("_active", "_handlers", "_received")
@@ -56,6 +58,7 @@ class deferred_signals:
 
     def __exit__(self, *_: object) -> None:
         self._restore()
+        self._received.sort(key=_ENDING.__contains__)  # the last exception is the one that is seen
         self._deliver()
 
     def _restore(self) -> None:

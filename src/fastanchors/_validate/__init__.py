@@ -1,6 +1,14 @@
 """Validate arguments: each public function checks them once, and private functions compute on clean arrays."""
 
-from .arguments import check_choice, check_flag, check_number, check_rank, check_size, check_tolerance
+from .arguments import (
+    check_callback,
+    check_choice,
+    check_flag,
+    check_number,
+    check_rank,
+    check_size,
+    check_tolerance,
+)
 from .arrays import as_array, as_matrix, as_numbers, as_reals, check_index, check_unmasked
 from .entries import as_numeric, check_finite, check_objects, check_unrounded, check_whole_objects, numeric
 from .frames import check_frame, plain_dtype
@@ -15,6 +23,7 @@ __all__ = [
     "as_numbers",
     "as_numeric",
     "as_reals",
+    "check_callback",
     "check_choice",
     "check_extent",
     "check_finite",

@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -26,6 +25,7 @@ import scipy.sparse as sp
 from .._parallel import map_ordered, one_blas_thread
 from ..errors import StoreError
 from ..io.row_source import Source, numeric_dtype, rebatch
+from ..io.scratch import TemporaryFolder
 from ..matrix.contract import Rows
 from ..store.arrays_file import write_arrays
 from ..store.build import Progress, _Build
@@ -230,11 +230,9 @@ def _write_block(
         return []
     if plan.names_inside:
         names = [str(name) for name in block.index]
-    aside = _place(plan)
     shards, begin, uploaded = [], 0, list[str]()
-    with disk_errors(aside, "write"), one_blas_thread():
-        aside.mkdir()
-        try:
+    try:
+        with _attempt(plan) as aside, disk_errors(aside, "write"), one_blas_thread():
             pieces = _pieces(rows, head.sparse, np.dtype(head.dtype), plan, head.sidecars, first_row)
             for at, piece in enumerate(pieces):
                 end = begin + piece.shape[0]
@@ -254,10 +252,9 @@ def _write_block(
                 begin = end
             if plan.storage is None:
                 sync_directory(aside.parent)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-            if plan.storage is not None:
-                _check_running(plan.storage, plan.mark, uploaded)
+    finally:
+        if plan.storage is not None:
+            _check_running(plan.storage, plan.mark, uploaded)
     return shards
 
 
@@ -277,12 +274,20 @@ def _check_running(storage: ObjectStorage, mark: str, uploaded: list[str]) -> No
     )
 
 
-def _place(plan: _Plan) -> Path:
+@contextlib.contextmanager
+def _attempt(plan: _Plan) -> Iterator[Path]:
     """A directory for the files of one attempt at a block: beside the shards, or on the worker's own disk."""
-    name = f"aside-{secrets.token_hex(8)}"
     if plan.storage is not None:
-        return Path(tempfile.gettempdir()) / f"fastanchors-{name}"
+        with TemporaryFolder("block") as own:
+            yield Path(own)
+        return
     folder = Path(plan.folder)
     if not folder.exists():
         raise StoreError(f"{folder} does not exist on a worker; pass a path that all workers share")
-    return folder / name
+    aside = folder / f"aside-{secrets.token_hex(8)}"
+    with disk_errors(aside, "write"):
+        aside.mkdir()
+    try:
+        yield aside
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._maps import release_pages
 from .._rng import RngLike
+from .._validate import check_index
 from ..errors import CorruptStoreError, InvalidInputError, StoreError
 from ..matrix.contract import Rows
 from ..sampling.access_guard import AccessGuard
@@ -170,7 +171,7 @@ class StoreContent(SampleDelegate, SidecarHost):
 
     def rows_once(self, indices: ArrayLike) -> Rows:
         """Like :meth:`rows`, but releases the mapped pages afterwards, to save memory in long scans."""
-        rows = np.asarray(indices, dtype=np.int64).reshape(-1)
+        rows = check_index(indices, self.shape[0], name="row").reshape(-1)
         changed = self._changed_blocks()
         parts = []
         holding = np.searchsorted(self._starts, rows, side="right") - 1

@@ -75,7 +75,7 @@ class Store(StoreContent):
 
     Made by :func:`fastanchors.build` and :func:`fastanchors.open`. Changes are in memory until :meth:`commit`, after
     which they survive a crash. :meth:`close` and the end of a ``with`` block commit, except after an exception.
-    Pickling sends the path: the other process opens the last committed state.
+    Pickling sends the path, so the other process opens the last committed state; commit changes before.
 
     Examples
     --------
