@@ -17,6 +17,7 @@ from .._tables import as_frame, is_arrow
 from .._validate import check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
+from ..io.addresses import is_address
 from ..io.bags import vocabulary_of
 from ..io.decoding import missing
 from ..io.row_source import read_names
@@ -26,7 +27,7 @@ from ..matrix.frames import is_labelled
 from ._stop_words import LANGUAGES, StopWords, likely_language, stop_word_list
 from ._tokens import Tokenizer, count_texts, count_with, strip_html
 
-__all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "document_counts", "is_texts", "read_corpus"]
+__all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "document_counts", "is_path", "is_texts", "read_corpus"]
 
 _FEW = 10  # with fewer documents, words in one document are kept; fewer columns are not a table of word counts
 _ENTRIES = 1 << 22
@@ -79,7 +80,8 @@ def read_corpus(
         A folder of text files, one document each; a ``.txt`` file with one document per line (empty lines are
         skipped); a ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` or ``.parquet`` file with the text in ``column``; each
         also compressed (``.gz``, ``.bz2``, ``.xz``). Or counts: a store, or what :func:`fastanchors.io.open_source`
-        reads (LDA-C, docword, Matrix Market, ``.npz``).
+        reads (LDA-C, docword, Matrix Market, ``.npz``, and a table of at least ten columns of numbers and at most one
+        of texts).
     column, title : str, int or None
         The columns of the texts and of their names: by name, or by number from 0.
     header : bool or None
@@ -151,6 +153,11 @@ def read_corpus(
     return _kept(Corpus(counts, words, documents, str(path), tuple(notes)), **given)
 
 
+def is_path(source: Any) -> bool:
+    """Whether ``source`` is the path of a file, a folder or a store on disk."""
+    return isinstance(source, str | os.PathLike) and not is_address(source)
+
+
 def is_texts(source: Any) -> bool:
     """Whether ``source`` is a sequence of texts: a list of strings, a column of a frame."""
     if isinstance(source, str | bytes | os.PathLike) or sp.issparse(source):
@@ -192,7 +199,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
     """
     if isinstance(source, Corpus):
         return source
-    if isinstance(source, str | os.PathLike):
+    if is_path(source):
         return read_corpus(os.fspath(source), vocab=vocabulary, **options)
     names = None
     if is_arrow(source) or "column" in options:

@@ -145,7 +145,7 @@ class Topics(ComparedByValue):
         return [self.name(word) for word in self.anchors]
 
     def report(self, path: str | os.PathLike[str], counts: Any, **options: Any) -> Path:
-        """Write a page to explore the topics; ``counts`` are the counts that the model was fitted to.
+        """Write a page to explore the topics; ``counts`` are the counts, texts or path that the model was fitted to.
 
         Options are those of :func:`fastanchors.report.write_topics`: ``title``, ``documents`` (names), ``texts``.
         """
