@@ -638,3 +638,34 @@ def test_a_model_fitted_to_counts_does_not_keep_the_vectoriser_of_an_earlier_fit
     model.fit(corpus.A)
     with pytest.raises(InvalidInputError, match="the model has no vocabulary"):
         model.transform(texts)
+
+
+def test_vocab_is_another_name_of_vocabulary(tmp_path, corpus):
+    """A bare TypeError of an internal function said that vocab has multiple values."""
+    path, words = tmp_path / "counts.npz", tmp_path / "words.txt"
+    sp.save_npz(path, corpus.A)
+    words.write_text("\n".join(corpus.vocabulary))
+    model = fa.apps.topics(path, 3, vocab=words)
+    assert set(model.vocabulary) <= set(corpus.vocabulary)
+    calls = (
+        lambda **options: fa.apps.topics(path, 3, **options).anchor_words,
+        lambda **options: fa.apps.topics(corpus.A, 3, **options).anchor_words,
+        lambda **options: fa.apps.as_corpus(path, **options).vocabulary,
+        lambda **options: fa.apps.topic_curve(path, (2, 3), **options),
+        lambda **options: fa.apps.pyldavis(model, path, **options)["vocab"],
+    )
+    for call in calls:
+        for given in (words, str(words), corpus.vocabulary):
+            assert call(vocab=given) == call(vocabulary=given)
+        with pytest.raises(InvalidTypeError, match="pass vocabulary=… only"):
+            call(vocab=words, vocabulary=words)
+
+
+def test_unknown_options_of_a_corpus_are_refused(tmp_path, corpus, texts):
+    path = tmp_path / "counts.npz"
+    sp.save_npz(path, corpus.A)
+    for source in (path, texts, corpus.A):
+        with pytest.raises(InvalidTypeError, match="has no option 'ngram'; did you mean 'ngrams'"):
+            fa.apps.topics(source, 3, ngram=2)
+    with pytest.raises(InvalidTypeError, match="texts in memory have no option 'encoding'"):
+        fa.apps.topics(texts, 3, encoding="latin-1")
