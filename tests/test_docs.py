@@ -1,8 +1,8 @@
 """Every code block of the README and the documentation runs.
 
 Python blocks of a page run in order in one namespace, in a separate directory. The lines of shell blocks that call
-``fastanchors`` run there too. The block of text right below a Python block is its expected output. A comment
-``<!-- python … -->`` is run as well: it prepares what a block needs, and prints nothing.
+``fastanchors`` run there too, with what is piped into them. The block of text right below a Python block is its
+expected output. A comment ``<!-- python … -->`` is run as well: it prepares what a block needs, and prints nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,19 @@ def tidy(printed: str) -> list[str]:
 def commands(code: str) -> list[str]:
     """The lines of a shell block that call the command line, continuation lines joined."""
     joined = code.replace("\\\n", " ")
-    return [line for line in joined.splitlines() if line.startswith("fastanchors ")]
+    return [line for line in joined.splitlines() if re.search(r"(^|\| *)fastanchors ", line)]
+
+
+def run(command: str, where: str) -> None:
+    """Run the stages of a pipe, one after the other."""
+    given = ""
+    for stage in command.split(" | "):
+        words = shlex.split(stage, comments=True)
+        if words[0] == "fastanchors":
+            words[:1] = [sys.executable, "-c", "from fastanchors.cli import main; main()"]
+        done = subprocess.run(words, input=given, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{where}: {command}\n{done.stderr}"
+        given = done.stdout
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
@@ -57,10 +69,7 @@ def test_page_runs(page, tmp_path, monkeypatch, recwarn, capsys):
             assert tidy(printed) == tidy(output or ""), f"{page.name}:{line} prints\n{printed}"
         else:
             for command in commands(code):
-                words = shlex.split(command, comments=True)
-                script = [sys.executable, "-c", "from fastanchors.cli import main; main()", *words[1:]]
-                done = subprocess.run(script, capture_output=True, text=True, check=False)
-                assert done.returncode == 0, f"{page.name}:{line}: {command}\n{done.stderr}"
+                run(command, f"{page.name}:{line}")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -393,3 +393,22 @@ def test_rows_in_another_order_are_refused_for_points_too(tmp_path):
     assert found.points is not None
     with pytest.raises(InvalidInputError, match="these are other data"):
         found.report(tmp_path / "r.html", frame[::-1])
+
+
+@pytest.mark.parametrize("kind", ["features", "scene"])
+def test_leads_are_counted_as_the_page_says(tmp_path, kind):
+    """The page spoke of the largest weight and counted the largest weight times the sum of the anchor."""
+    mixed = np.random.default_rng(0).dirichlet([1, 2], 400)
+    mixed[0], mixed[1] = (1, 0), (0, 1)
+    A = mixed @ np.array([[100.0, 1, 2], [1, 5, 1]])
+    anchors = fa.SPA().seek(A, 2)
+    image = {"image": (20, 20)} if kind == "scene" else {}
+    page = Page(anchors.report(tmp_path / "page.html", A, kind=kind, **image).read_text(encoding="utf-8"))
+    sizes = np.ones(2) if kind == "scene" else A[anchors.indices].sum(axis=1)
+    shares = np.array([nnls(A[anchors.indices].T, row)[0] for row in A]) * sizes
+    named = "weight" if kind == "scene" else "share, its weight times its sum"
+    said = f"“Leads” is the percentage of rows, of 400 drawn evenly, in which the anchor has the largest {named}."
+    assert said in page.text
+    shown = re.findall(r"[\d.]+ % ([\d.]+ %)", page.text.partition(said)[2])
+    leads = np.bincount(shares.argmax(axis=1), minlength=2) / 400
+    assert shown[:2] == [percent(float(lead)).replace("\xa0", " ") for lead in leads]

@@ -436,3 +436,60 @@ def test_raw_rows_are_those_of_the_matrix(tmp_path, make):
         rows, expected = store.raw_rows(at), fa.SampleMatrix(A).raw_rows(at)
         assert rows.dtype == expected.dtype
         np.testing.assert_array_equal(*(each.toarray() if sp.issparse(each) else each for each in (rows, expected)))
+
+
+@pytest.mark.parametrize("kind", ["path", "open store", "address", "connected", "command", "to an address"])
+def test_a_copy_of_a_store_keeps_its_settings(tmp_path, kind):
+    """A copy of a store without normalisation became an l1 view, whose anchors are others."""
+    rng = np.random.default_rng(0)
+    A = rng.random((200, 8)).astype(np.float32) * np.arange(1, 201, dtype=np.float32)[:, None]
+    address = f"memory://copies-{tmp_path.name}/x.store"
+    place = address if kind == "address" else tmp_path / "x.store"
+    if kind in ("connected", "to an address", "address"):
+        pytest.importorskip("fsspec")
+    given = {"row_names": [f"r{i}" for i in range(200)], "column_names": list("abcdefgh"), "directions": 5}
+    made = fa.build(A, place, normalize=None, columns=False, metadata={"unit": "m"}, **given)
+    target = address if kind == "to an address" else tmp_path / "copy.store"
+    if kind == "command":
+        pytest.importorskip("click")
+        from click.testing import CliRunner
+
+        from fastanchors.cli.store import build
+
+        ran = CliRunner().invoke(build, [str(place), str(target)])
+        assert ran.exit_code == 0, ran.output
+    elif kind == "connected":
+        pytest.importorskip("dask")
+        fa.build(fa.dask.connect(place), target).close()
+    else:
+        fa.build(made if kind == "open store" else place, target).close()
+    with fa.open(target) as copy:
+        np.testing.assert_array_equal(copy.rows(np.arange(200)), A)
+        assert (copy.normalize, copy.dtype, copy.is_sparse) == (None, A.dtype, False)
+        assert (copy.manifest.column_side, copy.manifest.metadata) == (False, {"unit": "m"})
+        assert (list(copy.row_names), list(copy.column_names)) == (given["row_names"], given["column_names"])
+        arrays, _ = copy.sidecar_arrays("coordinates")
+        assert arrays["values"].shape[1] == 5
+    with fa.build(place, tmp_path / "l1", normalize="l1", columns=True, metadata={}, directions=6) as other:
+        assert (other.normalize, other.manifest.column_side, other.manifest.metadata) == ("l1", True, {})
+        assert other.sidecar_arrays("coordinates")[0]["values"].shape[1] == 6
+
+
+def test_a_sample_matrix_and_a_signed_store_keep_their_normalisation(tmp_path):
+    A = np.random.default_rng(0).normal(size=(30, 4))
+    with fa.build(fa.SampleMatrix(A, normalize=None), tmp_path / "a") as S, fa.build(S, tmp_path / "b") as copy:
+        assert S.normalize is copy.normalize is None
+        np.testing.assert_array_equal(copy.rows(np.arange(30)), A)
+    with fa.build(fa.SampleMatrix(abs(A), normalize="l1"), tmp_path / "c") as S, fa.build(S, tmp_path / "d") as copy:
+        assert S.normalize == copy.normalize == "l1"
+    with fa.build(abs(A), tmp_path / "e") as S:
+        assert S.normalize == "l1"
+
+
+def test_a_store_with_damaged_coordinates_can_be_copied(tmp_path):
+    fa.build(np.random.default_rng(0).random((200, 8)), tmp_path / "a", directions=5).close()
+    (file,) = (tmp_path / "a").glob("whole-*.coordinates.bin")
+    file.write_bytes(bytes(len(file.read_bytes())))
+    with fa.build(tmp_path / "a", tmp_path / "b") as copy:
+        assert copy.shape == (200, 8)
+        fa.verify(tmp_path / "b")

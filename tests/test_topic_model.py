@@ -554,3 +554,118 @@ def test_words_beside_counts_are_found_for_every_format(tmp_path, suffix, vocab)
     (tmp_path / vocab).write_text("one\ntwo\n")
     with pytest.warns(fa.errors.GuessWarning, match="it is not used"):
         assert fa.apps.read_corpus(path, min_df=0, stop_words=None).vocabulary is None
+
+
+def _write_counts(kind, corpus, folder):
+    """Counts with a stop word and a word of a single document, at a path."""
+    counts, words = corpus.A[:, :60].tolil(), ["the", *(f"w{j}" for j in range(1, 60))]
+    counts[:, 5] = 0
+    counts[3, 5] = 1
+    counts = sp.csr_array(counts)
+    path = folder / f"counts{kind}"
+    if kind == ".npz":
+        sp.save_npz(path, counts)
+    elif kind == ".store":
+        fa.build(counts, path, column_names=words).close()
+    else:
+        frame = pytest.importorskip("pandas").DataFrame(counts.toarray(), columns=words)
+        if kind == ".parquet":
+            pytest.importorskip("pyarrow")
+            frame.to_parquet(path)
+        else:
+            frame.to_csv(path, index=False)
+    return path
+
+
+def _write_texts(kind, texts, folder):
+    if kind == "folder":
+        (folder / "texts").mkdir()
+        for number, text in enumerate(texts):
+            (folder / "texts" / f"{number:04}.txt").write_text(text)
+        return folder / "texts"
+    (folder / "texts.txt").write_text("\n".join(texts))
+    return folder / "texts.txt"
+
+
+@pytest.mark.parametrize("kind", [".npz", ".store", ".csv", ".parquet", "folder", "texts.txt", "ngrams", "vectorizer"])
+@pytest.mark.parametrize("as_path", [str, lambda path: path], ids=["str", "Path"])
+def test_a_path_that_was_fitted_can_be_transformed_scored_and_reported(tmp_path, corpus, texts, kind, as_path):
+    """transform, score and report refused what fit had read: texts, and counts of which fit leaves out words."""
+    options = {"ngrams": {"ngrams": 2}, "vectorizer": {"vectorizer": CountVectorizer(min_df=2)}}.get(kind, {})
+    path = as_path(_write_counts(kind, corpus, tmp_path) if kind[0] == "." else _write_texts(kind, texts, tmp_path))
+    model = fa.TopicModel(3, **options)
+    own = model.fit_transform(path)
+    np.testing.assert_allclose(model.transform(path), own, atol=1e-6)
+    assert np.isfinite(model.score(path))
+    if kind != "vectorizer":  # a result does not have the vectoriser
+        page = model.topics_.report(tmp_path / "page.html", path).read_text(encoding="utf-8")
+        assert (texts[0][:20] in page) == (kind[0] != ".")
+    if kind[0] != ".":
+        np.testing.assert_allclose(model.transform(texts), own, atol=1e-6)
+        model.topics_.report(tmp_path / "texts.html", texts)
+    if kind == ".store":
+        np.testing.assert_allclose(model.transform(fa.open(path)), own, atol=1e-6)
+
+
+def test_documents_at_a_path_have_the_mixtures_that_encode_writes(tmp_path, corpus, texts):
+    pytest.importorskip("click")
+    from click.testing import CliRunner
+
+    from fastanchors.cli.encode import encode
+
+    model = fa.TopicModel(3).fit(_write_counts(".npz", corpus, tmp_path))
+    fa.apps.save_topics(model.topics_, tmp_path / "model.npz")
+    new = tmp_path / "new.npz"
+    sp.save_npz(new, corpus.A[:40, :60])
+    ran = CliRunner().invoke(encode, [str(new), str(tmp_path / "model.npz"), "-o", str(tmp_path / "w.npy")])
+    assert ran.exit_code == 0, ran.output
+    np.testing.assert_array_equal(model.transform(new), np.load(tmp_path / "w.npy"))
+
+
+def test_a_corpus_and_an_address_can_be_fitted_and_transformed(tmp_path, corpus):
+    read = fa.apps.read_corpus(_write_counts(".store", corpus, tmp_path))
+    model = fa.TopicModel(3)
+    np.testing.assert_allclose(model.fit_transform(read), model.transform(read), atol=1e-6)
+    model.topics_.report(tmp_path / "page.html", read)
+    pytest.importorskip("fsspec")
+    address = f"memory://topics-{tmp_path.name}/a.store"
+    fa.build(read.counts, address, column_names=read.vocabulary).close()
+    np.testing.assert_allclose(fa.TopicModel(3).fit_transform(address), model.transform(address), atol=1e-6)
+
+
+def test_a_model_fitted_to_counts_does_not_keep_the_vectoriser_of_an_earlier_fit(texts, corpus):
+    model = fa.TopicModel(3, vectorizer=CountVectorizer(min_df=2)).fit(texts)
+    model.fit(corpus.A)
+    with pytest.raises(InvalidInputError, match="the model has no vocabulary"):
+        model.transform(texts)
+
+
+def test_vocab_is_another_name_of_vocabulary(tmp_path, corpus):
+    """A bare TypeError of an internal function said that vocab has multiple values."""
+    path, words = tmp_path / "counts.npz", tmp_path / "words.txt"
+    sp.save_npz(path, corpus.A)
+    words.write_text("\n".join(corpus.vocabulary))
+    model = fa.apps.topics(path, 3, vocab=words)
+    assert set(model.vocabulary) <= set(corpus.vocabulary)
+    calls = (
+        lambda **options: fa.apps.topics(path, 3, **options).anchor_words,
+        lambda **options: fa.apps.topics(corpus.A, 3, **options).anchor_words,
+        lambda **options: fa.apps.as_corpus(path, **options).vocabulary,
+        lambda **options: fa.apps.topic_curve(path, (2, 3), **options),
+        lambda **options: fa.apps.pyldavis(model, path, **options)["vocab"],
+    )
+    for call in calls:
+        for given in (words, str(words), corpus.vocabulary):
+            assert call(vocab=given) == call(vocabulary=given)
+        with pytest.raises(InvalidTypeError, match="pass vocabulary=… only"):
+            call(vocab=words, vocabulary=words)
+
+
+def test_unknown_options_of_a_corpus_are_refused(tmp_path, corpus, texts):
+    path = tmp_path / "counts.npz"
+    sp.save_npz(path, corpus.A)
+    for source in (path, texts, corpus.A):
+        with pytest.raises(InvalidTypeError, match="has no option 'ngram'; did you mean 'ngrams'"):
+            fa.apps.topics(source, 3, ngram=2)
+    with pytest.raises(InvalidTypeError, match="texts in memory have no option 'encoding'"):
+        fa.apps.topics(texts, 3, encoding="latin-1")

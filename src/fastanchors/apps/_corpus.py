@@ -10,26 +10,27 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from .._equality import ComparedByValue
 from .._tables import as_frame, is_named_array
 from .._validate import check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
+from ..io.addresses import is_address
 from ..io.bags import vocabulary_of
 from ..io.decoding import missing
+from ..io.open import check_options
 from ..io.row_source import read_names
 from ..io.text import holds_texts, read_texts
-from ..matrix import ArrayMatrix, RowMatrix, open_matrix
+from ..matrix import open_matrix
 from ..matrix.frames import is_labelled
+from ._counts import document_counts, stacked, stored_counts
 from ._stop_words import LANGUAGES, StopWords, likely_language, stop_word_list
 from ._tokens import Tokenizer, count_texts, count_with, strip_html
 
-__all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "document_counts", "is_texts", "read_corpus"]
+__all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "is_path", "is_texts", "read_corpus"]
 
 _FEW = 10  # with fewer documents, words in one document are kept; fewer columns are not a table of word counts
-_ENTRIES = 1 << 22
 _LANGUAGE_SAMPLE = 2000  # documents from which the language is detected
 _BEGINNING = 400  # characters of a text that are kept for display
 
@@ -79,7 +80,8 @@ def read_corpus(
         A folder of text files, one document each; a ``.txt`` file with one document per line (empty lines are
         skipped); a ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` or ``.parquet`` file with the text in ``column``; each
         also compressed (``.gz``, ``.bz2``, ``.xz``). Or counts: a store, or what :func:`fastanchors.io.open_source`
-        reads (LDA-C, docword, Matrix Market, ``.npz``).
+        reads (LDA-C, docword, Matrix Market, ``.npz``, and a table of at least ten columns of numbers and at most one
+        of texts).
     column, title : str, int or None
         The columns of the texts and of their names: by name, or by number from 0.
     header : bool or None
@@ -132,14 +134,14 @@ def read_corpus(
     notes: list[str] = []
     if (path / "manifest.json").exists():
         source: Any = open_matrix(path)
-        counts = _stored_counts(source)
+        counts = stored_counts(source)
         words = _words(vocab, source.column_names, counts.shape[1])
         documents = _names(source.row_names)
         given["min_df"] = min_df or 0  # a word that occurs once in a growing store may occur again
     else:
         options = {} if vocab is None else {_vocab_option(path, format): vocab}
         source = open_source(path, format=format, **options)
-        counts = _stacked([sp.csr_array(block) for block in source.blocks()])
+        counts = stacked([sp.csr_array(block) for block in source.blocks()])
         words, documents = _names(source.column_names), _names(source.row_names)
         found = source.column_names_from
         if words is None and _vocab_option(path, format) != "vocab":  # readers of bags of words look for it themselves
@@ -149,6 +151,11 @@ def read_corpus(
         if found is not None:
             notes.append(f"words from {found}")
     return _kept(Corpus(counts, words, documents, str(path), tuple(notes)), **given)
+
+
+def is_path(source: Any) -> bool:
+    """Whether ``source`` is the path of a file, a folder or a store on disk."""
+    return isinstance(source, str | os.PathLike) and not is_address(source)
 
 
 def is_texts(source: Any) -> bool:
@@ -179,7 +186,8 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
     source
         Texts, a path, counts, or a :class:`Corpus`.
     vocabulary
-        A name for each column of counts, or the column of each name.
+        A name for each column of counts, or the column of each name, or a file with one name per line; ``vocab`` is
+        another name for it.
     **options
         Options of :func:`read_corpus`, for texts and paths.
 
@@ -190,9 +198,14 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
     >>> corpus.counts.shape
     (3, 4)
     """
+    if "vocab" in options:  # its name in read_corpus
+        if vocabulary is not None:
+            raise InvalidTypeError("vocab and vocabulary are two names of one option; pass vocabulary=… only")
+        vocabulary = options.pop("vocab")
+    check_options(options, read_corpus)
     if isinstance(source, Corpus):
         return source
-    if isinstance(source, str | os.PathLike):
+    if is_path(source):
         return read_corpus(os.fspath(source), vocab=vocabulary, **options)
     names = None
     if not is_named_array(source) or "column" in options:
@@ -202,6 +215,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
         names = None if title is None else _names(_frame_column(source, title))
         source = _frame_column(source, options.pop("column"))
     if is_texts(source):
+        check_options(options, _of_texts, "texts in memory have")
         return _of_texts(as_texts(source), names, "the texts", 0, **options)
     if isinstance(source, list | tuple) and len(source) == 0:
         raise InvalidInputError("there are no documents: the list is empty")
@@ -209,7 +223,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
     if options:
         raise InvalidTypeError(f"{next(iter(options))!r} is an option for texts, but these are counts; remove it")
     matrix = open_matrix(source, name="counts")
-    counts = _stored_counts(matrix)
+    counts = stored_counts(matrix)
     words = _words(vocabulary, matrix.column_names, counts.shape[1])
     return Corpus(counts, words, _names(matrix.row_names), "the counts")
 
@@ -316,42 +330,6 @@ def _language_notes(texts: list[str], stop_words: StopWords, html: bool) -> list
     return []
 
 
-def _stored_counts(matrix: RowMatrix) -> sp.csr_array:
-    """The counts of a matrix as stored; for an l1 view, the raw counts without normalisation."""
-    if isinstance(matrix, ArrayMatrix) and matrix.is_sparse and matrix.checked and matrix.normalize is None:
-        return sp.csr_array(matrix.data)  # without a copy
-    blocks = []
-    for start, block in matrix.blocks():
-        part = sp.csr_array(block)
-        if matrix.normalize is not None:
-            rows = start + np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
-            raw = np.asarray(matrix.raw(rows, part.indices)) if part.nnz else part.data  # type: ignore[attr-defined]
-            part = sp.csr_array((raw, part.indices, part.indptr), shape=part.shape)
-        blocks.append(part)
-    return _stacked(blocks)
-
-
-def _stacked(blocks: list[sp.csr_array]) -> sp.csr_array:
-    """The blocks stacked vertically; each is released as soon as it is copied."""
-    if len(blocks) == 1:
-        return blocks[0]
-    rows, columns = sum(block.shape[0] for block in blocks), blocks[0].shape[1]
-    entries = sum(block.nnz for block in blocks)
-    small = max(entries, columns) < 2**31
-    data = np.empty(entries, np.result_type(*[block.dtype for block in blocks]))
-    indices = np.empty(entries, np.int32 if small else np.int64)
-    indptr = np.zeros(rows + 1, indices.dtype)
-    at = row = 0
-    blocks.reverse()
-    while blocks:
-        block = blocks.pop()
-        data[at : at + block.nnz] = block.data
-        indices[at : at + block.nnz] = block.indices
-        indptr[row + 1 : row + 1 + block.shape[0]] = block.indptr[1:] + at
-        at, row = at + block.nnz, row + block.shape[0]
-    return sp.csr_array((data, indices, indptr), shape=(rows, columns))
-
-
 def _names(known: Any) -> list[str] | None:
     return None if known is None else [str(name) for name in known]
 
@@ -359,15 +337,6 @@ def _names(known: Any) -> list[str] | None:
 def _vocab_option(path: Path, format: str | None) -> str:
     bags = format in ("ldac", "docword") or "docword" in path.name or path.suffix in (".dat", ".ldac", ".lda-c")
     return "vocab" if bags else "column_names"
-
-
-def document_counts(counts: sp.csr_array) -> NDArray[np.int64]:
-    """The number of documents of each word; computed with a bounded number of entries at a time."""
-    result = np.zeros(counts.shape[1], dtype=np.int64)
-    for start in range(0, counts.nnz, _ENTRIES):
-        at = slice(start, start + _ENTRIES)
-        result += np.bincount(counts.indices[at][counts.data[at] > 0], minlength=counts.shape[1])
-    return result
 
 
 def _kept(corpus: Corpus, *, min_df: int | None, max_df: float, stop_words: StopWords) -> Corpus:

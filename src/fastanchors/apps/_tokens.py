@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from .._validate import as_matrix
 from ..errors import InvalidInputError, InvalidTypeError
 
-__all__ = ["Tokenizer", "count_texts", "count_vocabulary", "count_with", "strip_html"]
+__all__ = ["Tokenizer", "count_texts", "count_vocabulary", "count_with", "places_of", "strip_html"]
 
 _WORD = re.compile(r"[^\W\d_](?:[\w'-]*[^\W_])?")
 _CONTRACTION = re.compile(r"(?:n't|'ll|'re|'ve|'m|'d)$")  # don't, we'll: made of stop words only
@@ -67,12 +67,17 @@ def count_vocabulary(
     """Counts of the words of ``vocabulary`` only."""
     from sklearn.feature_extraction.text import CountVectorizer
 
+    counter = CountVectorizer(analyzer=analyzer, dtype=np.int32, vocabulary=places_of(vocabulary))
+    return sp.csr_array(counter.transform(texts))
+
+
+def places_of(vocabulary: Sequence[str]) -> dict[str, int]:
+    """The position of each word; raises if a word occurs twice."""
     places = {word: place for place, word in enumerate(vocabulary)}
     if len(places) < len(vocabulary):
         twice = next(word for place, word in enumerate(vocabulary) if places[word] != place)
-        raise InvalidInputError(f"the vocabulary has {twice!r} twice, so texts cannot be counted by it")
-    counter = CountVectorizer(analyzer=analyzer, dtype=np.int32, vocabulary=places)
-    return sp.csr_array(counter.transform(texts))
+        raise InvalidInputError(f"the vocabulary has {twice!r} twice, so words cannot be counted by it")
+    return places
 
 
 def count_with(vectorizer: Any, texts: Sequence[str], *, fit: bool) -> tuple[sp.csr_array, list[str] | None]:

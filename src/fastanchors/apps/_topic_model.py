@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from .._rng import RngLike, as_generator
 from .._validate import as_matrix
 from ..errors import InvalidInputError, InvalidTypeError, RankError
-from ..matrix import open_matrix
 from ..matrix.columns import check_columns, put_in_order
-from ..matrix.frames import is_labelled
-from ._corpus import Corpus, as_corpus, as_texts, is_texts
+from ._corpus import Corpus, as_corpus, is_path, is_texts
+from ._documents import matched, read_documents
 from ._mixtures import mixtures
-from ._stop_words import stop_word_list
-from ._tokens import Tokenizer, count_vocabulary, count_with
 from ._topic_refine import completion
 from ._topics import Topics, topics
 
@@ -183,7 +179,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Find the topics of documents: texts, a path, or counts (array, sparse, frame, store). ``y`` is ignored."""
         corpus = self._corpus(X)
         self.__dict__.pop("feature_names_in_", None)
-        if corpus.vocabulary is not None and not (is_texts(X) or isinstance(X, str | os.PathLike)):
+        if corpus.vocabulary is not None and not (is_texts(X) or is_path(X)):
             self.feature_names_in_ = np.array(corpus.vocabulary, dtype=object)
         k: Any = self.n_topics
         if k == "auto":
@@ -201,7 +197,9 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def transform(self, X: Any) -> NDArray[np.float64]:
         """documents × topics: the mixture of each document; rows sum to one, zero for documents without known words.
 
-        Counts have the words of the model in the same order; names of columns that differ from them are an error.
+        Documents are given as for :meth:`fit`. The words of texts and files are matched to those of the model. Counts
+        in memory have the words of the model in the same order; names of columns that differ from ``feature_names_in_``
+        are an error.
         """
         check_is_fitted(self)
         return mixtures(self._counts(X), self.components_, self.topics_.share)
@@ -233,30 +231,28 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.n_features_in_ = found.topics.shape[1]
 
     def _corpus(self, X: Any) -> Corpus:
-        if not is_texts(X) and not isinstance(X, str | os.PathLike):
+        self.vectorizer_ = None
+        if not is_texts(X) and not is_path(X):
             return as_corpus(X)
         self.vectorizer_ = None if self.vectorizer is None else clone(self.vectorizer)
-        return as_corpus(
-            X,
-            vectorizer=self.vectorizer_,
-            stop_words=self.stop_words,
-            min_df=self.min_df,
-            max_df=self.max_df,
-            ngrams=self.ngrams,
-            html=self.html,
-        )
+        return as_corpus(X, min_df=self.min_df, max_df=self.max_df, **self._splitting())
+
+    def _splitting(self) -> dict[str, Any]:
+        """How texts are split into words."""
+        return {
+            "vectorizer": self.vectorizer_,
+            "stop_words": self.stop_words,
+            "ngrams": self.ngrams,
+            "html": self.html,
+        }
 
     def _counts(self, X: Any) -> sp.csr_array:
         """Counts of the words of the model."""
-        if is_texts(X):
-            texts = as_texts(X)
-            if getattr(self, "vectorizer_", None) is not None:
-                return count_with(self.vectorizer_, texts, fit=False)[0]
-            if self.vocabulary_ is None:
-                raise InvalidInputError("the model was fitted to counts without words: texts cannot be counted for it")
-            tokenizer = Tokenizer(stop_word_list(self.stop_words), ngrams=self.ngrams, html=self.html)
-            return count_vocabulary(texts, tokenizer, self.vocabulary_)
-        corpus = as_corpus(X if is_labelled(X) else open_matrix(X, name="counts"))
+        if is_texts(X) or is_path(X):
+            return read_documents(X, self.topics_, **self._splitting()).counts
+        corpus = as_corpus(X)
+        if corpus.vocabulary is not None and not hasattr(self, "feature_names_in_"):
+            return matched(corpus, self.topics_)
         if corpus.counts.shape[1] != self.n_features_in_:
             raise InvalidInputError(f"the counts have {corpus.counts.shape[1]} words, the model {self.n_features_in_}")
         check_columns(self.vocabulary_, corpus.vocabulary, "the model", "the counts")

@@ -22,7 +22,8 @@ from ..greedy.selection import Selection as SelectionRule
 from ..greedy.selection import check_selection, groups_by_rule
 from ..metrics._coherence import coherence_of, topic_uniqueness
 from ._cooccurrence import Cooccurrence
-from ._corpus import as_corpus, document_counts
+from ._corpus import as_corpus
+from ._counts import document_counts
 from ._mixtures import fit_proportions, mixtures, scaled_laws
 from ._smoothed import nearest_to_means
 from ._topic_changes import TopicChanges, topic_changes
@@ -145,7 +146,7 @@ class Topics(ComparedByValue):
         return [self.name(word) for word in self.anchors]
 
     def report(self, path: str | os.PathLike[str], counts: Any, **options: Any) -> Path:
-        """Write a page to explore the topics; ``counts`` are the counts that the model was fitted to.
+        """Write a page to explore the topics; ``counts`` are the counts, texts or path that the model was fitted to.
 
         Options are those of :func:`fastanchors.report.write_topics`: ``title``, ``documents`` (names), ``texts``.
         """
@@ -188,7 +189,7 @@ def topics(
         Number of topics; by default as many as ``since`` has, or 20.
     vocabulary
         A name for each word, in the order of the columns, or the column of each name, such as ``vocabulary_`` of
-        scikit-learn's vectorisers.
+        scikit-learn's vectorisers, or a file with one name per line.
     min_documents
         Only words that occur in at least this many documents may be anchors. By default the candidates are the words
         whose row has a noise of at most half the spread of all words, or the 2·k least noisy words if there are fewer.

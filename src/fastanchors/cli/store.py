@@ -66,14 +66,22 @@ def _reader_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @_source
 @_store
-@click.option("--normalize", type=click.Choice(["l1", "none"]), default="l1", show_default=True, help="Scale rows.")
-@click.option("--columns/--no-columns", default=True, help="Store the column side too, for draws from columns.")
+@click.option(
+    "--normalize",
+    type=click.Choice(["auto", "l1", "none"]),
+    default="auto",
+    show_default=True,
+    help="Scale rows; auto is l1, or as SOURCE if it is a store.",
+)
+@click.option(
+    "--columns/--no-columns",
+    default=None,
+    help="Store the column side too, for draws from columns; by default yes, or as SOURCE if it is a store.",
+)
 @click.option(
     "--directions",
     type=click.IntRange(1),
-    default=32,
-    show_default=True,
-    help="Leading directions to keep, for noise-aware seeks of up to one anchor more.",
+    help="Leading directions to keep, for noise-aware seeks of up to one anchor more; by default 32, or as SOURCE.",
 )
 @click.option("--memory", type=BYTES, default="1G", show_default=True, help="Memory limit.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing store.")
@@ -84,8 +92,8 @@ def build(
     source: Path,
     store: Path,
     normalize: str,
-    columns: bool,
-    directions: int,
+    columns: bool | None,
+    directions: int | None,
     memory: int,
     overwrite: bool,
     as_json: bool,
@@ -94,7 +102,7 @@ def build(
     """Build STORE from the file SOURCE, in one pass and bounded memory.
 
     SOURCE is a .npy, .npz, .mtx[.gz], .csv/.tsv[.gz], .parquet, .h5ad, .mat, ENVI, GeoTIFF, netCDF,
-    .zarr, LDA-C or docword file.
+    .zarr, LDA-C or docword file, or a store, whose copy keeps its settings.
     """
     if isinstance(store, Path):
         check_outside_stores(store, "STORE", may_be_one=True)

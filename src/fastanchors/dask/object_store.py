@@ -21,7 +21,7 @@ from .._validate import check_choice, check_size, is_dask
 from ..errors import CorruptStoreError, StoreError
 from ..io.scratch import TemporaryFolder, scratch_in
 from ..sampling.access_guard import AccessGuard, Keeping, Reading, Writing
-from ..store.build import DEFAULT_MEMORY, Progress, build, check_metadata
+from ..store.build import DEFAULT_MEMORY, Progress, Settings, build, check_metadata, check_view, wanted_for
 from ..store.manifest import Manifest, Shard
 from ..store.object_files import OvertakenError, commit_files, publish, upload, with_journal
 from ..store.shard_rows import SMALLEST_LIMIT, block_of, check_width, new_rows, write_shard
@@ -251,7 +251,7 @@ def build_objects(
     address: str,
     *,
     normalize: str | None,
-    columns: bool,
+    columns: bool | None,
     memory_limit: int,
     overwrite: bool,
     progress: Callable[[Progress], None] | None,
@@ -264,6 +264,7 @@ def build_objects(
 
     The workers of a Dask source write their shards there. Any other source is built on the local disk and uploaded.
     """
+    check_view(normalize, columns)
     check_metadata(metadata)
     check_sidecars(sidecars)
     for sidecar in sidecars:
@@ -277,10 +278,10 @@ def build_objects(
         folder = Path(place) / "store"
         if is_dask(source):
             opened = dask_source(source, **options)
-            check_width(opened, columns, memory_limit)
-            wanted = [sidecar for sidecar in sidecars if sidecar.wanted(opened.shape)]
+            settings = Settings.of(opened, normalize, columns, metadata)
+            check_width(opened, settings.columns, memory_limit)
             folder.mkdir()
-            job = _ObjectBuild(opened, folder, normalize, columns, memory_limit, progress, wanted, metadata or {})
+            job = _ObjectBuild(opened, folder, settings, memory_limit, progress, wanted_for(opened, sidecars))
             job.storage = storage
             try:
                 with one_blas_thread(), scratch_in(folder):

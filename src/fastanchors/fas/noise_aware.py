@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -268,15 +269,17 @@ class CoordinatesSidecar(Sidecar):
 
     Parameters
     ----------
-    directions : int
-        Number of directions to keep: enough for k ≤ directions + 1.
+    directions : int or None
+        Number of directions to keep: enough for k ≤ directions + 1. None for as many as a store has that is copied, or
+        the usual number.
     """
 
     name = "coordinates"
     temporary = True  # nothing is kept beside the shards
 
-    def __init__(self, directions: int = DIRECTIONS) -> None:
-        self.directions = directions
+    def __init__(self, directions: int | None = None) -> None:
+        self._given = directions is not None
+        self.directions = DIRECTIONS if directions is None else directions
         self._watched: Watched | None = None
 
     @classmethod
@@ -338,12 +341,20 @@ class CoordinatesSidecar(Sidecar):
 
     def compact(self, store: Any) -> Arrays | None:
         """The same number of directions as before, unless the store was too small for more."""
+        self._keep_directions(store)
+        return self.finish(store)
+
+    def take_over(self, source: SidecarHost) -> None:
+        if not self._given:
+            with suppress(CorruptStoreError):  # a copy is the cure of damaged coordinates
+                self._keep_directions(source)
+
+    def _keep_directions(self, store: SidecarHost) -> None:
         written = store.sidecar_arrays(self.name)
         if written is not None:
             before = _loaded(written[0], store)
             held = before.coordinates.shape[1]
             self.directions = max(held, self.directions) if before.cramped else held
-        return self.finish(store)
 
     @one_blas_thread()
     def extend(self, store: Any) -> Arrays | None:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from .._openers import opener
 from .._validate import check_callback, check_size
-from ..greedy.coordinates import DIRECTIONS
 from ..store import build as _build
 from ..store import open as _open
 from ..store.build import DEFAULT_MEMORY, Progress
@@ -27,12 +26,12 @@ def build(
     source: Any,
     path: str | os.PathLike[str],
     *,
-    normalize: str | None = "l1",
-    columns: bool = True,
+    normalize: str | None = "auto",
+    columns: bool | None = None,
     memory_limit: int = DEFAULT_MEMORY,
     overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
-    directions: int = DIRECTIONS,
+    directions: int | None = None,
     sidecars: Sequence[Sidecar] | None = None,
     metadata: dict[str, Any] | None = None,
     n_jobs: int | None = None,
@@ -51,23 +50,26 @@ def build(
     path : str or path
         The directory to create; for a Dask source one that all workers share. Or an address in object storage,
         such as ``s3://bucket/x.store``.
-    normalize : "l1" or None
-        ``"l1"`` for the view with rows of unit l1 norm; ``None`` also accepts signed entries.
-    columns : bool
-        False omits the column side: less space, but no draws from columns.
+    normalize : "auto", "l1" or None
+        ``"l1"`` for the view with rows of unit l1 norm; ``None`` also accepts signed entries. ``"auto"`` is ``"l1"``,
+        but a source that is a store or a :class:`~fastanchors.SampleMatrix` keeps its own normalisation.
+    columns : bool or None
+        False omits the column side: less space, but no draws from columns. None is True, or as in a source that is a
+        store.
     memory_limit : int
         Bytes the build may hold at a time (besides the interpreter itself).
     overwrite : bool
         Replace an existing store, in one step at the end; no other writer may have it open.
     progress : callable or None
         Called with a :class:`~fastanchors.store.Progress` after each shard, from the calling thread.
-    directions : int
-        Number of directions whose coordinates are kept, for noise-aware seeks of up to ``directions`` + 1 anchors.
+    directions : int or None
+        Number of directions whose coordinates are kept, for noise-aware seeks of up to ``directions`` + 1 anchors. None
+        is 32, or as many as a source that is a store has.
     sidecars : sequence of Sidecar or None
         Further files to make from the same blocks. By default the index of ``FAS()``, which makes seeks fast; ``()``
         for none.
     metadata : dict or None
-        Stored in the manifest (JSON).
+        Stored in the manifest (JSON). None for that of a source that is a store; ``{}`` for none.
     n_jobs : int or None
         Number of threads; None for all cores that this process may use. The store does not depend on it.
     **options
@@ -85,7 +87,7 @@ def build(
     ...     S.shape
     (4, 4)
     """
-    kept = check_size(directions, name="directions")
+    kept = None if directions is None else check_size(directions, name="directions")
     check_callback(progress, name="progress")
     make = opener("object build") if is_object_address(path) else _build
     store: Store = make(

@@ -28,7 +28,7 @@ from .row_source import Source, reading
 from .scene_objects import is_scene_object, scene_object
 from .zarr_array import zarr_source
 
-__all__ = ["formats", "open_source", "register_object"]
+__all__ = ["check_options", "formats", "open_source", "register_object"]
 
 # Format -> (module, function, suffixes). Modules are imported on use, because most need an extra.
 _READERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -173,13 +173,18 @@ def _reader(name: str) -> Callable[..., Source]:
 
 
 def _call(reader: Callable[..., Source], source: Any, options: dict[str, Any]) -> Source:
+    check_options(options, reader)
+    return reader(source, **options)
+
+
+def check_options(options: Iterable[str], reader: Callable[..., Any], whose: str = "this source has") -> None:
+    """Raise if the reader does not have one of these options; they are its arguments by keyword only."""
     accepted = [p.name for p in inspect.signature(reader).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for option in options:
         if option not in accepted:
             close = difflib.get_close_matches(option, accepted, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise InvalidTypeError(f"this source has no option {option!r}{hint} (its options: {', '.join(accepted)})")
-    return reader(source, **options)
+            raise InvalidTypeError(f"{whose} no option {option!r}{hint} (options: {', '.join(accepted)})")
 
 
 def _format(path: Any) -> str:

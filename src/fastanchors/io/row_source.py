@@ -78,6 +78,8 @@ class Source(BlockSource):
         A mapped array of all rows with the columns as last axis (lines × samples × bands of an image), or None.
     is_file
         Whether the rows come from a file; any exception while reading them becomes a StoreError.
+    matrix
+        The store or sample matrix that the rows come from, whose settings a build keeps; None for any other source.
 
     Examples
     --------
@@ -114,6 +116,7 @@ class Source(BlockSource):
         self.pick: Callable[[Any], Any] | None = None
         self.mapped: Any = None
         self.is_file = False
+        self.matrix: Any = None
         self._reader = reader
         if shape[1] < 1 or shape[0] == 0:
             raise InvalidInputError(f"{name} is empty: shape {shape}; at least one row and one column are needed")

@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import re
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ _PARQUET = (".parquet", ".pq")
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _FEW = 10  # columns of numbers, too few for a vocabulary
 _ANY_TEXT, _BEST_RATIO = 1 << 26, 1032  # limit of the unpacked size: a constant, and a factor of the packed size
+_LONGEST = 1 << 24  # bytes of a line that is examined
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")
 _HEADING = re.compile(r"[^\W\d_][\w .:/()-]{0,40}$")  # a plausible column name
 
 
@@ -49,7 +52,7 @@ def suffix_of(path: Path) -> str:
 
 
 def holds_texts(path: Path, column: Any = None) -> bool:
-    """Whether the name says texts, or of Parquet the columns: see :func:`_columns_of_text`."""
+    """Whether the name says texts, or of a table its columns: see :func:`_columns_of_text`, :func:`_is_of_counts`."""
     if path.is_dir():
         return not (path / "manifest.json").exists() and path.suffix.lower() not in (".zarr", ".parquet")
     if path.name.lower().startswith("docword."):
@@ -57,6 +60,8 @@ def holds_texts(path: Path, column: Any = None) -> bool:
     suffix = suffix_of(path)
     if suffix in _PARQUET:
         return column is not None or _columns_of_text(path)
+    if suffix in _TABLES and column is None and _is_of_counts(path, _TABLES[suffix]):
+        return False
     return suffix in (*_TABLES, *_LINES, *_JSON)
 
 
@@ -75,6 +80,18 @@ def _columns_of_text(path: Path) -> bool:
     texts = sum(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in kinds)
     others = sum(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in kinds)
     return others == 0 or texts > 1 or (texts == 1 and others < _FEW)
+
+
+def _is_of_counts(path: Path, separator: str) -> bool:
+    """Whether the second line of a table has enough numbers for counts, with at most one text: the same rule."""
+    try:
+        with _OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
+            lines = [file.readline(_LONGEST).decode("latin-1") for _ in range(2)]
+        cells = next(csv.reader(lines[1:], delimiter=separator), [])
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, csv.Error):
+        return False
+    numbers = sum(bool(_NUMBER.match(cell)) for cell in cells)
+    return numbers >= _FEW and len(cells) - numbers <= 1
 
 
 def _unpacked(path: Path) -> Any:

@@ -43,7 +43,7 @@ class Picture(ComparedByValue):
     weights: _Array
     explained: _Array
     names: list[str]
-    leads: _Array  # share of these rows in which each anchor is the heaviest
+    leads: _Array  # fraction of these rows in which each anchor has the largest share
 
 
 @dataclass(frozen=True, eq=False)

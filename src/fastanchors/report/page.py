@@ -166,11 +166,13 @@ def _shares(facts: Facts) -> str:
         for j, (name, share, lead) in enumerate(zip(facts.names, found.shares, facts.picture.leads, strict=True))
     ]
     rows.append(["not explained", percent(found.unexplained), "", _meter(found.unexplained / most, rest=True)])
+    share = "weight" if facts.kind == "scene" else "share, its weight times its sum"
     return _section(
         "shares",
         "What each explains",
         "<p>The squared length of every row splits into a part for each anchor of its best mixture and a part that no "
-        "anchor explains. “Leads” counts the rows in which the anchor has the largest weight.</p>",
+        f"anchor explains. “Leads” is the percentage of rows, of {len(facts.picture.names):,} drawn evenly, in which "
+        f"the anchor has the largest {share}.</p>",
         _table(how, (("anchor", False), ("explains", True), ("leads", True), (f"0 to {percent(most)}", False)), rows),
     )
 
@@ -198,7 +200,7 @@ def _simplex(facts: Facts) -> str:
         "Rows among the anchors",
         f'<figure class="one"><div>{picture}</div>'
         f"<figcaption>{legend}<p>{len(shown.names):,} rows drawn evenly. An anchor is a corner; "
-        "a row lies nearer to the anchors that weigh more in it, and a row in a corner is like that anchor alone. "
+        "a row lies nearer to the anchors with larger shares in it, and a row in a corner is like that anchor alone. "
         f"Point at a row for its name and mixture.{grey}{note}</p></figcaption></figure>",
     )
 

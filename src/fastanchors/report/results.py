@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._rng import as_generator
 from ..anchors import Anchors, Certificate
-from ..apps import Topics, Unmixing, unmix
+from ..apps import Corpus, Topics, Unmixing, unmix
 from ..apps import topics as find_topics
+from ..apps._corpus import is_path, is_texts
+from ..apps._documents import read_documents
 from ..errors import FastAnchorsError, InvalidInputError
 from ..matrix.array import ArrayMatrix
 from ..matrix.columns import check_columns
@@ -51,13 +53,15 @@ def write_topics(
     topics
         The result of :func:`fastanchors.apps.topics`.
     counts
-        The counts that the model was fitted to, documents × words.
+        The counts that the model was fitted to, documents × words. Or its texts, their path, or a
+        :class:`~fastanchors.apps.Corpus`, whose words are matched to those of the model. Texts are split as
+        :func:`~fastanchors.apps.read_corpus` does by default; pass its result if the model was made with other options.
     title
         Name of the corpus.
     documents
-        A name for each document.
+        A name for each document; by default those that the documents have.
     texts
-        The text of each document, or its beginning.
+        The text of each document, or its beginning; by default as read.
     seed
         Seed of all random draws.
 
@@ -70,6 +74,12 @@ def write_topics(
     ...     print(fa.report.write_topics(folder + "/page.html", fa.apps.topics(counts, 3), counts).name)
     page.html
     """
+    if is_texts(counts) or is_path(counts) or isinstance(counts, Corpus):
+        ngrams = 1 + max((word.count(" ") for word in topics.vocabulary or ()), default=0)
+        found = read_documents(counts, topics, ngrams=ngrams)
+        counts = found.counts
+        documents = found.names if documents is None else documents
+        texts = found.texts if texts is None else texts
     matrix = open_matrix(counts, normalize="l1", name="counts")
     if matrix.shape != (len(topics.mixtures), topics.topics.shape[1]):
         raise InvalidInputError(

@@ -39,10 +39,10 @@ from .shard_rows import (
     shards_at_once,
     write_shard,
 )
-from .sidecars import Sidecar, check_sidecars, write_whole
+from .sidecars import Sidecar, SidecarHost, check_sidecars, write_whole
 from .store import Store
 
-__all__ = ["Progress", "build", "check_metadata"]
+__all__ = ["Progress", "Settings", "build", "check_metadata", "check_view", "wanted_for"]
 
 DEFAULT_MEMORY = 1 << 30
 _AT_HAND = 1 << 31  # largest size in bytes of rows that are cheap to read again
@@ -62,8 +62,8 @@ def build(
     source: Any,
     path: str | os.PathLike[str],
     *,
-    normalize: str | None = "l1",
-    columns: bool = True,
+    normalize: str | None = "auto",
+    columns: bool | None = None,
     memory_limit: int = DEFAULT_MEMORY,
     overwrite: bool = False,
     progress: Callable[[Progress], None] | None = None,
@@ -87,9 +87,11 @@ def build(
     path
         The directory to create; for a Dask source one that all workers share.
     normalize
-        ``"l1"`` for the view with rows of unit l1 norm, or None; ``None`` also accepts signed entries.
+        ``"l1"`` for the view with rows of unit l1 norm, or None, which also accepts signed entries. ``"auto"`` is that
+        of the source if it is a store or a sample matrix, else ``"l1"``.
     columns
-        False omits the column side: less space, but no draws from columns.
+        False omits the column side: less space, but no draws from columns. None as a source that is a store has it,
+        else True.
     memory_limit
         Bytes the build may hold at a time (besides the interpreter itself).
     overwrite
@@ -99,7 +101,7 @@ def build(
     sidecars
         Further files to make from the same blocks (see :mod:`fastanchors.store.sidecars`).
     metadata
-        Stored in the manifest (JSON).
+        Stored in the manifest (JSON); None for that of a source that is a store, if any.
     n_jobs
         Number of threads; None for all cores that this process may use. The store does not depend on it.
     options
@@ -110,8 +112,7 @@ def build(
     The store, open for reading; the first change takes the writer's lock.
     """
     check_platform()
-    check_choice(normalize, ("l1", None), name="normalize")
-    columns = check_flag(columns, name="columns")
+    check_view(normalize, columns)
     memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
     check_metadata(metadata)
     check_sidecars(sidecars)
@@ -121,15 +122,15 @@ def build(
         old = hold(target, overwrite)
     try:
         opened = open_source(source, **options)
-        check_width(opened, columns, memory_limit)
+        settings = Settings.of(opened, normalize, columns, metadata)
+        check_width(opened, settings.columns, memory_limit)
         with disk_errors(target, "create"):
             target.parent.mkdir(parents=True, exist_ok=True)
             remove_dead_builds(target)
             folder, lock = new_folder(target)
         try:
-            wanted = [sidecar for sidecar in sidecars if sidecar.wanted(opened.shape)]
             builder = getattr(opened, "builder", _Build)  # a distributed source is built by its workers
-            job = builder(opened, folder, normalize, columns, memory_limit, progress, wanted, metadata or {})
+            job = builder(opened, folder, settings, memory_limit, progress, wanted_for(opened, sidecars))
             with use_threads(n_jobs), one_blas_thread(), scratch_in(folder):  # shards are made in our own threads
                 job.run()
                 release_freed()  # of every thread: the sidecars read the store in this one
@@ -147,6 +148,45 @@ def build(
     store = Store(target, "lazy", memory_limit, [type(sidecar) for sidecar in sidecars])
     store.cost.bytes_moved = job.bytes_moved
     return store
+
+
+def check_view(normalize: Any, columns: Any) -> None:
+    """Raise before the work starts if these are no settings of a store."""
+    check_choice(normalize, ("auto", "l1", None), name="normalize")
+    if columns is not None:
+        check_flag(columns, name="columns")
+
+
+class Settings(NamedTuple):
+    """What a build does not take from the rows: the view, whether there is a column side, and the metadata."""
+
+    normalize: str | None
+    columns: bool
+    metadata: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls, source: Source, normalize: str | None, columns: bool | None, metadata: dict[str, Any] | None
+    ) -> Settings:
+        """The given settings; others as in the source if it is a store or a sample matrix, else the usual ones."""
+        own = source.matrix
+        manifest = own.manifest if isinstance(own, SidecarHost) else None
+        if normalize == "auto":
+            normalize = "l1" if own is None else own.normalize
+        if columns is None:
+            columns = manifest is None or manifest.column_side
+        if metadata is None:
+            metadata = {} if manifest is None else manifest.metadata
+        return cls(normalize, columns, metadata)
+
+
+def wanted_for(source: Source, sidecars: Sequence[Sidecar]) -> list[Sidecar]:
+    """The sidecars to make for a source; each takes over its settings if that is a store."""
+    wanted = [sidecar for sidecar in sidecars if sidecar.wanted(source.shape)]
+    if isinstance(source.matrix, SidecarHost):
+        for sidecar in wanted:
+            sidecar.take_over(source.matrix)
+    return wanted
 
 
 def check_metadata(metadata: dict[str, Any] | None) -> None:
@@ -169,15 +209,13 @@ class _Build:
         self,
         source: Source,
         folder: Path,
-        normalize: str | None,
-        columns: bool,
+        settings: Settings,
         memory_limit: int,
         progress: Callable[[Progress], None] | None,
         sidecars: Sequence[Sidecar],
-        metadata: dict[str, Any],
     ) -> None:
-        self.source, self.folder, self.normalize, self.columns = source, folder, normalize, columns
-        self.progress, self.sidecars, self.metadata = progress, sidecars, metadata
+        self.source, self.folder, self.progress, self.sidecars = source, folder, progress, sidecars
+        self.normalize, self.columns, self.metadata = settings
         self.memory_limit, self.shard_bytes = memory_limit, shard_bytes(memory_limit)
         for sidecar in sidecars:
             sidecar.memory_limit = memory_limit

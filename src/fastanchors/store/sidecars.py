@@ -82,6 +82,10 @@ class Sidecar(ABC):
         """Whether to make this sidecar for a matrix of that shape (None: unknown number of rows)."""
         return True
 
+    def take_over(self, source: SidecarHost) -> None:
+        """Take over settings that were not given. Called before :meth:`begin` by a build whose source is a store."""
+        return
+
     @abstractmethod
     def begin(self, block: Block) -> Arrays:
         """The arrays shared by all shards. Called once, with the first block of a build."""
@@ -134,8 +138,11 @@ class SidecarHost(ABC):
         Bytes of memory that making a sidecar may use.
     rows_marked : int
         Largest number of rows that this process marks at a time; limited if other processes hold the rows.
+    manifest : Manifest
+        That of the store.
     """
 
+    manifest: Manifest
     memory_limit: int = 1 << 30
     rows_marked: int = sys.maxsize
 

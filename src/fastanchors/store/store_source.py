@@ -54,7 +54,9 @@ def matrix_source(source: Any, *, row_names: Any = None, column_names: Any = Non
         name, blocks = str(matrix.path) if isinstance(matrix, Store) else "the sample matrix", _blocks_of(matrix)
     else:
         name, blocks = str(matrix.storage), _blocks_elsewhere(matrix)
-    return Source(name, matrix.shape, matrix.dtype, matrix.is_sparse, blocks, **names)
+    found = Source(name, matrix.shape, matrix.dtype, matrix.is_sparse, blocks, **names)
+    found.matrix = matrix
+    return found
 
 
 def _blocks_of(matrix: SampleMatrix | Store) -> Callable[[int], Iterator[Rows]]:
