@@ -427,3 +427,12 @@ def test_topics_without_words_are_zero_and_the_curve_has_a_choice():
     found = fa.apps.topic_curve(rng.poisson(mixtures @ laws * 80))  # four topics; five and more are tried
     assert found.chosen in found.numbers
     assert np.isfinite(found.scores).all()
+
+
+def test_a_vocabulary_beside_texts_is_refused(tmp_path):
+    """It was ignored."""
+    texts = ["cats purr milk", "dogs bark bone", "cats dogs pets"] * 20
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    for source in (texts, tmp_path / "texts.txt", fa.apps.as_corpus(texts)):
+        with pytest.raises(fa.errors.InvalidInputError, match="has its own words"):
+            fa.apps.topics(source, 2, vocabulary=["cats", "dogs"])

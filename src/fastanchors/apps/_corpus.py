@@ -125,6 +125,7 @@ def read_corpus(
     if not path.exists():
         raise missing(path)
     if format is None and holds_texts(path, column):
+        _refuse_vocabulary(vocab, str(path))
         read = read_texts(path, column=column, title=title, header=header, encoding=encoding, errors=errors)
         return _of_texts(
             read.texts, read.names, str(path), read.replaced, ngrams=ngrams, html=html, vectorizer=vectorizer, **given
@@ -204,6 +205,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
         vocabulary = options.pop("vocab")
     check_options(options, read_corpus)
     if isinstance(source, Corpus):
+        _refuse_vocabulary(vocabulary, "the corpus")
         return source
     if is_path(source):
         return read_corpus(os.fspath(source), vocab=vocabulary, **options)
@@ -216,6 +218,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
         source = _frame_column(source, options.pop("column"))
     if is_texts(source):
         check_options(options, _of_texts, "texts in memory have")
+        _refuse_vocabulary(vocabulary, "the source")
         return _of_texts(as_texts(source), names, "the texts", 0, **options)
     if isinstance(source, list | tuple) and len(source) == 0:
         raise InvalidInputError("there are no documents: the list is empty")
@@ -273,6 +276,14 @@ def as_texts(source: Any) -> list[str]:
         if not isinstance(text, str):
             raise InvalidTypeError(f"document {at} is not text but {type(text).__name__}; use '' for a missing one")
     return list(source)
+
+
+def _refuse_vocabulary(vocabulary: Any, name: str) -> None:
+    if vocabulary is not None:
+        raise InvalidInputError(
+            f"{name} has its own words, and vocabulary=… names the columns of counts; remove it, or to count only "
+            "these words pass vectorizer=CountVectorizer(vocabulary=…) of scikit-learn with texts"
+        )
 
 
 def _of_texts(
