@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 import fastanchors as fa
 import naive.lp as naive
 from fastanchors import datasets
+from fastanchors._validate import memory
 from fastanchors.errors import FastAnchorsError, InvalidInputError, RankError, TooLargeError
 from fastanchors.metrics import anchor_recovery
 from fastanchors.solvers import _lp
@@ -99,13 +100,13 @@ def test_invalid_input_is_refused(monkeypatch):
         fa.AroraLP(max_work=100).seek(A, 2)
     with pytest.raises(TooLargeError, match="max_work"):
         fa.AroraLP().seek(sp.csr_array((10**6, 10**6)), 2)
-    monkeypatch.setattr(_lp, "available_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     with pytest.raises(TooLargeError, match=r"GB of memory.*available"):
         fa.AroraLP().seek(A, 2)
 
 
 def test_available_memory_is_a_size():
-    assert 1 << 20 < _lp.available_memory() < 1 << 50
+    assert 1 << 20 < memory.available_memory() < 1 << 50
 
 
 def test_one_anchor():

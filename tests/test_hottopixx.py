@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import fastanchors as fa
 import naive.lp as naive
 from fastanchors import datasets
+from fastanchors._validate import memory
 from fastanchors.errors import FastAnchorsError, InvalidInputError, RankError, TooLargeError
 from fastanchors.metrics import anchor_recovery
 from fastanchors.solvers import _lp
@@ -114,7 +115,7 @@ def test_invalid_input_is_refused(monkeypatch):
         fa.Hottopixx(noise=-1.0).seek(data.A, 2, rng=0)
     with pytest.raises(InvalidInputError, match="geometry"):
         fa.Hottopixx(geometry="sphere").seek(data.A, 2, rng=0)
-    monkeypatch.setattr(_lp, "available_memory", lambda: 10_000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10_000)
     with pytest.raises(TooLargeError, match=r"20×20 weights.*GB of memory"):
         fa.Hottopixx(noise=0.1).seek(data.A, 3, rng=0)
 

@@ -8,9 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidInputError, InvalidTypeError
+from ..errors import InvalidInputError, InvalidTypeError, one_line
 
-__all__ = ["check_choice", "check_flag", "check_number", "check_rank", "check_size", "check_tolerance"]
+__all__ = [
+    "check_callable",
+    "check_choice",
+    "check_flag",
+    "check_number",
+    "check_rank",
+    "check_size",
+    "check_tolerance",
+]
 
 _LARGEST = 2**63 - 1
 
@@ -20,6 +28,12 @@ def check_flag(value: Any, *, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise InvalidTypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
+
+
+def check_callable(value: Any, *, name: str) -> None:
+    """Raise unless ``value`` can be called, or is None."""
+    if not (value is None or callable(value)):
+        raise InvalidTypeError(f"{name} must be a function or None, got {one_line(repr(value), 60)}")
 
 
 def check_choice(value: Any, choices: Collection[str | None], *, name: str) -> None:

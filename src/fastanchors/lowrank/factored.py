@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import as_reals, check_choice, check_index, check_size
+from .._validate import as_reals, check_choice, check_draws, check_index, check_one_index, check_size
 from ..errors import InvalidInputError, RankError
 from ..matrix.contract import SampleAccess
 from ..matrix.norm_draws import draw_by_weight
@@ -124,8 +124,8 @@ class FactoredVectors:
         Each trial costs one sample and p queries. More than ``max_trials`` trials per accepted draw raise
         ``SamplingError``.
         """
-        vector = int(check_index(j, self.shape[1], name="vector"))
-        count = 1 if size is None else check_size(size, name="size", minimum=0)
+        vector = check_one_index(j, self.shape[1], name="vector")
+        count = 1 if size is None else check_draws(size)
         w = self.coefficients[:, vector]
         drawn = one_layer(self._lines, w, count, as_generator(rng), check_size(max_trials, name="max_trials")).indices
         return int(drawn[0]) if size is None else drawn

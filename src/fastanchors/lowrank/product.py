@@ -36,7 +36,7 @@ def product_draws(entries: int, zeta: float, eta: float) -> tuple[int, int]:
     """
     if zeta < 1e-150:
         raise TooLargeError(f"zeta = {zeta:.3g} needs more than 1e300 draws; use a larger zeta")
-    per_group = math.ceil(8 / zeta**2)
+    per_group = math.ceil(8 / min(zeta, 1e150) ** 2)
     groups = math.ceil(2 * (math.log(entries) - math.log(eta)) / math.log(16 / 7))
     groups = max(1, groups)
     return groups + 1 - groups % 2, per_group

@@ -241,19 +241,20 @@ class RowMatrix(ABC):
 
         In double precision: errors are at most (terms + 2)·DOUBLE·‖A_(i)‖·‖q_j‖, in any order of summation.
         """
-        found = self.map_rows(_project, check_index(indices, self.shape[0], name="row"), Q)
+        Q = check_factor(np.transpose(as_array(Q, "Q")), self.shape[1], vector=False, name="Qᵀ").T
+        found = self.map_rows(_project, check_index(indices, self.shape[0], name="row").reshape(-1), Q)
         return np.concatenate(found) if found else np.zeros((0, len(Q)))
 
 
-def check_factor(B: Any, length: int, *, vector: bool = True) -> NDArray[Any]:
+def check_factor(B: Any, length: int, *, vector: bool = True, name: str = "B") -> NDArray[Any]:
     """``B`` as an array of numbers with ``length`` rows: the right factor of a product."""
-    array = as_array(B, "B")
+    array = as_array(B, name)
     if array.dtype.kind not in "biuf":
-        raise InvalidTypeError(f"B must hold real numbers, got dtype {array.dtype}")
+        raise InvalidTypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if array.ndim not in ((1, 2) if vector else (2,)) or array.shape[0] != length:
         shapes = f"({length},) or ({length}, …)" if vector else f"({length}, …)"
-        raise InvalidInputError(f"B must have the shape {shapes}, got {array.shape}")
-    check_unrounded(array, "B")
+        raise InvalidInputError(f"{name} must have the shape {shapes}, got {array.shape}")
+    check_unrounded(array, name)
     return array
 
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from .._validate import check_choice, check_number
+from .._validate import check_choice, check_memory, check_number
 from ..errors import FastAnchorsError, RankError, TooLargeError, one_line
 from ..matrix import RowMatrix
 from ..matrix.scaled import finite
 
 __all__ = [
+    "FEWER_ROWS",
     "MAX_WORK",
     "Geometry",
-    "available_memory",
     "check_geometry",
     "check_limit",
-    "check_memory",
     "check_work",
     "distinct_points",
     "minimise",
@@ -37,7 +35,7 @@ _DROPPED = 1e-9  # HiGHS ignores smaller entries of a matrix, but not on the rig
 
 MAX_WORK = 1e11  # entries of all programs; that many take days
 _OTHER_SOLVERS = "use SPA, SNPA, XRAY, DCA or FAS"
-_FEWER_ROWS = f"{_OTHER_SOLVERS}, or a sample of the rows"
+FEWER_ROWS = f"{_OTHER_SOLVERS}, or a sample of the rows"
 
 
 def minimise(cost: NDArray[np.float64], *, method: str, **program: Any) -> Any | None:
@@ -62,21 +60,6 @@ def minimise(cost: NDArray[np.float64], *, method: str, **program: Any) -> Any |
     )
 
 
-def available_memory() -> int:
-    """Bytes of memory that are available without swapping."""
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # no sysconf: assume 4 GB
-        return 1 << 32
-
-
 def check_limit(max_work: float) -> float:
     """The option ``max_work``: a number that is not negative, or infinity."""
     endless = isinstance(max_work, float) and max_work == np.inf
@@ -90,16 +73,7 @@ def check_work(shape: tuple[int, int], max_work: float, what: str) -> None:
     if entries > max_work:
         raise TooLargeError(
             f"{what} for {m} rows and {n} columns: {entries:.3g} entries, more than max_work = {max_work:.3g}; "
-            f"{_FEWER_ROWS}; or raise max_work, if most rows are copies"
-        )
-
-
-def check_memory(needed: int, what: str, cure: str = _FEWER_ROWS) -> None:
-    """Raise :class:`TooLargeError` if ``what`` needs more bytes than are available."""
-    available = available_memory()
-    if needed > available:
-        raise TooLargeError(
-            f"{what} would need about {needed / 1e9:.3g} GB of memory, {available / 1e9:.3g} GB are available; {cure}"
+            f"{FEWER_ROWS}; or raise max_work, if most rows are copies"
         )
 
 
@@ -122,7 +96,7 @@ def distinct_points(
     are copies. Scaled entries up to ``smallest`` become zero.
     """
     m, n = data.shape
-    check_memory(44 * m * n, f"holding {m} rows of {n} columns as points")
+    check_memory(44 * m * n, f"holding {m} rows of {n} columns as points", FEWER_ROWS)
     points = data.dense_rows(np.arange(m))
     with np.errstate(over="ignore"):
         sums = finite(points.sum(axis=1))

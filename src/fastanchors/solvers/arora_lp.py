@@ -11,16 +11,16 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import check_flag, check_number
+from .._validate import check_flag, check_memory, check_number
 from ..anchors import Certificate
 from ..errors import FastAnchorsError, RankError
 from ..matrix import RowMatrix
 from ._lp import (
+    FEWER_ROWS,
     MAX_WORK,
     Geometry,
     check_geometry,
     check_limit,
-    check_memory,
     check_work,
     minimise,
     program_points,
@@ -84,12 +84,9 @@ class AroraLP(Solver):
         allow_fewer: bool = False,
     ) -> None:
         check_geometry(geometry)
-        check_number(tolerance, name="tolerance", minimum=0.0)
-        if radius is not None:
-            check_number(radius, name="radius", minimum=0.0)
-        self.radius = radius
+        self.radius = None if radius is None else check_number(radius, name="radius", minimum=0.0)
         self.geometry = geometry
-        self.tolerance = tolerance
+        self.tolerance = check_number(tolerance, name="tolerance", minimum=0.0)
         self.max_work = check_limit(max_work)
         self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
@@ -97,7 +94,8 @@ class AroraLP(Solver):
         tolerance = self.tolerance
         m, n = data.shape
         check_work(data.shape, self.max_work, "one linear program per row,")
-        check_memory(40 * (n + 1) * (m + 2 * n), f"one linear program of {n + 1} equations and {m + 2 * n} variables")
+        what = f"one linear program of {n + 1} equations and {m + 2 * n} variables"
+        check_memory(40 * (n + 1) * (m + 2 * n), what, FEWER_ROWS)
         rows, points = program_points(data, 1 if self.allow_fewer else k, self.geometry)
         if self.radius is None:
             kept, distance, programs = remove_nearest(points, k, tolerance)

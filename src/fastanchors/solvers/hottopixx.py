@@ -15,16 +15,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_flag, check_number
+from .._validate import check_flag, check_memory, check_number
 from ..anchors import Certificate
 from ..errors import FastAnchorsError, InvalidInputError, RankError
 from ..matrix import RowMatrix
 from ._lp import (
+    FEWER_ROWS,
     MAX_WORK,
     Geometry,
     check_geometry,
     check_limit,
-    check_memory,
     check_work,
     minimise,
     program_points,
@@ -93,9 +93,7 @@ class Hottopixx(Solver):
         allow_fewer: bool = False,
     ) -> None:
         check_geometry(geometry)
-        if noise is not None:
-            check_number(noise, name="noise", minimum=0.0)
-        self.noise = noise
+        self.noise = None if noise is None else check_number(noise, name="noise", minimum=0.0)
         self.robust = check_flag(robust, name="robust")
         self.geometry = geometry
         self.max_work = check_limit(max_work)
@@ -163,7 +161,7 @@ def solve(
     ``trace=None`` leaves Σ d free.
     """
     (m, n), c = points.shape, len(columns)
-    check_memory(_program_bytes(m, n, c), f"the linear program of {m}×{c} weights and {m}×{n} residuals")
+    check_memory(_program_bytes(m, n, c), f"the linear program of {m}×{c} weights and {m}×{n} residuals", FEWER_ROWS)
     W = sp.csr_array(points[columns].T)
     one, parts = sp.eye_array(m, format="csr"), sp.eye_array(m * n, format="csr")
     blocks = [
@@ -227,9 +225,8 @@ def by_columns(points: NDArray[np.float64], k: int, rng: np.random.Generator) ->
     negative, the restricted optimum is the optimum over all columns.
     """
     (m, n), size = points.shape, min(len(points), 3 * k)
-    check_memory(
-        _program_bytes(m, n, size) + 24 * m * m, f"the linear program of {m}×{size} weights and the rates of {m}×{m}"
-    )
+    what = f"the linear program of {m}×{size} weights and the rates of {m}×{m}"
+    check_memory(_program_bytes(m, n, size) + 24 * m * m, what, FEWER_ROWS)
     columns = np.sort(_extreme(points, size, k, rng))
     while True:
         program = solve(points, columns, k)
