@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from .._parallel import one_blas_thread
 from .._rng import RngLike, as_generator
 from .._tables import is_arrow
 from .._validate import check_draws, check_flag, check_index, check_number, check_size, check_unmasked
@@ -88,6 +89,7 @@ class Recommender:
         self._rng = as_generator(rng)
         self.refresh()
 
+    @one_blas_thread()  # the order of summation must not depend on the number of threads
     def refresh(self) -> None:
         """Compute the tastes again from the current ratings."""
         rows, columns = self._sizes

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._parallel import one_blas_thread
 from .._rng import RngLike, as_generator
 from .._validate import as_reals, check_choice, check_draws, check_index, check_one_index, check_size
 from ..errors import InvalidInputError, RankError
@@ -157,6 +158,7 @@ class FactoredVectors:
             return V.T @ V
         return self._sampled_gram(check_size(draws, name="draws"), as_generator(rng))
 
+    @one_blas_thread()  # the order of summation must not depend on the number of threads
     def _sampled_gram(self, draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
         lines, k = self._lines, self.shape[1]
         squares = (self.coefficients**2).sum(axis=1)

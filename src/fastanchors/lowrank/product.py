@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .._parallel import one_blas_thread
 from .._rng import RngLike, as_generator
 from .._validate import as_numbers, as_reals, check_number, check_size
 from ..errors import InvalidInputError, TooLargeError
@@ -123,6 +124,7 @@ def estimate_product(
     return np.asarray(np.median(means, axis=0))
 
 
+@one_blas_thread()  # the order of summation must not depend on the number of threads
 def _mean(
     left: _Lookup, S: SampleAccess, right: _Lookup, shape: tuple[int, int], draws: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from .._parallel import map_ordered
+from .._parallel import map_ordered, one_blas_thread
 from .._rng import RngLike
 from .._types import Rows
 from .._validate import as_array, check_index, check_unrounded
@@ -232,8 +232,9 @@ class RowMatrix(ABC):
         """Aᵀ·B for a dense matrix B, in one pass."""
         B = check_factor(B, self.shape[0], vector=False)
         result = np.zeros((self.shape[1], B.shape[1]))
-        for start, block in self.blocks(self.default_block_rows()):
-            result += block.T @ B[start : start + block.shape[0]]
+        with one_blas_thread():  # the order of summation must not depend on the number of threads
+            for start, block in self.blocks(self.default_block_rows()):
+                result += block.T @ B[start : start + block.shape[0]]
         return result
 
     def project(self, indices: NDArray[np.int64], Q: NDArray[np.float64]) -> NDArray[np.float64]:
