@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 import fastanchors as fa
 import naive.lp as naive
 from fastanchors import datasets
+from fastanchors._validate import memory
 from fastanchors.errors import FastAnchorsError, InvalidInputError, RankError, TooLargeError
 from fastanchors.metrics import anchor_recovery
 from fastanchors.solvers import _lp
@@ -99,13 +100,13 @@ def test_invalid_input_is_refused(monkeypatch):
         fa.AroraLP(max_work=100).seek(A, 2)
     with pytest.raises(TooLargeError, match="max_work"):
         fa.AroraLP().seek(sp.csr_array((10**6, 10**6)), 2)
-    monkeypatch.setattr(_lp, "available_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
     with pytest.raises(TooLargeError, match=r"GB of memory.*available"):
         fa.AroraLP().seek(A, 2)
 
 
 def test_available_memory_is_a_size():
-    assert 1 << 20 < _lp.available_memory() < 1 << 50
+    assert 1 << 20 < memory.available_memory() < 1 << 50
 
 
 def test_one_anchor():
@@ -134,4 +135,19 @@ def test_a_failed_program_is_solved_again_with_default_tolerances(monkeypatch, r
         with pytest.raises(FastAnchorsError, match="could not solve a program of 6 variables"):
             distance_to_hull(point, others)
     assert len(asked) == 2
-    assert asked[1] == {}
+    assert list(asked[1]) == ["maxiter"]
+    assert "maxiter" in asked[0]  # every call ends
+
+
+def test_a_matrix_with_a_non_zero_row_has_an_anchor():
+    """Of two rows that lie in each other's hull, within the tolerance, the larger one remains."""
+    tiny = [[1e-8], [0.01], [1.0]]
+    for allow_fewer in (False, True):
+        assert fa.AroraLP(allow_fewer=allow_fewer).seek(tiny, 1).indices.tolist() == [2]
+    loose = fa.AroraLP(tolerance=5.0, allow_fewer=True)
+    assert loose.seek([[1.0, 0.0], [0.0, 2.0], [0.5, 0.5]], 2).indices.tolist() == [1]
+    A = datasets.separable(20, 6, 3, noise=0.01, rng=0).A
+    for radius in (None, 0.1):
+        assert len(fa.AroraLP(radius=radius, tolerance=5.0, allow_fewer=True).seek(A, 3)) == 1
+        with pytest.raises(RankError, match="use k ≤ 1"):
+            fa.AroraLP(radius=radius, tolerance=5.0).seek(A, 3)

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 import fastanchors as fa
 import naive.lp as naive
 from fastanchors import datasets
-from fastanchors.errors import InvalidInputError, RankError, TooLargeError
+from fastanchors._validate import memory
+from fastanchors.errors import FastAnchorsError, InvalidInputError, RankError, TooLargeError
 from fastanchors.metrics import anchor_recovery
 from fastanchors.solvers import _lp
 from fastanchors.solvers.hottopixx import by_columns, gather, solve
@@ -114,7 +115,7 @@ def test_invalid_input_is_refused(monkeypatch):
         fa.Hottopixx(noise=-1.0).seek(data.A, 2, rng=0)
     with pytest.raises(InvalidInputError, match="geometry"):
         fa.Hottopixx(geometry="sphere").seek(data.A, 2, rng=0)
-    monkeypatch.setattr(_lp, "available_memory", lambda: 10_000)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10_000)
     with pytest.raises(TooLargeError, match=r"20×20 weights.*GB of memory"):
         fa.Hottopixx(noise=0.1).seek(data.A, 3, rng=0)
 
@@ -143,6 +144,52 @@ def test_first_published_form(noise):
     data = datasets.separable(30, 6, 3, copies=2, rng=0)
     found = fa.Hottopixx(noise=noise, robust=False).seek(data.A, 3, rng=0)
     assert sorted(found.indices) == sorted(data.anchors)
+
+
+@pytest.mark.parametrize(
+    "A",
+    [
+        [[3.9e-07, 4.4e-07], [3.0e-07, 4.5e-09], [6.2e-08, 2.4e-08], [0.4, 0.22]],
+        [
+            [3.9105016714630013e-07, 4.394603594830023e-07],  # the interior-point method oscillates
+            [2.962672355633481e-07, 4.535202013976281e-09],
+            [6.201101770907441e-08, 2.442904276956139e-08],
+            [0.4042666998580843, 0.21925689121681702],
+        ],
+        [[1000.0, 800.0], [1e-6, 3e-6], [2e-3, 4e-3], [1e-5, 6e-5]],  # HiGHS ignores entries below 1e-9
+    ],
+)
+def test_rows_of_very_different_sizes(A):
+    found = fa.Hottopixx(noise=0, allow_fewer=True).seek(A, 1, rng=0)
+    assert found.indices.tolist() == [int(np.argmax(np.sum(A, axis=1)))]  # all have weight 1: the largest is first
+
+
+def test_a_matrix_with_a_non_zero_row_has_an_anchor():
+    for A in ([[1.0, 0], [0, 1], [1e-8, 1e-8]], [[1e-8], [0.01], [1.0]], [[1e-7, 2e-7], [1.0, 2.0], [0.5, 1.0]]):
+        for robust in (True, False):
+            assert len(fa.Hottopixx(robust=robust).seek(A, 1, rng=0)) == 1
+    near = np.array([[1.0], [1.0 + 1e-13], [1.0 + 2e-13]])  # no k separate neighbourhoods at any radius
+    assert len(gather(near, np.full(3, 0.5), 2)) == 2
+
+
+def test_a_failed_program_is_solved_by_the_other_method(monkeypatch):
+    solve_program, methods = _lp.linprog, []
+
+    def fussy(*args, method, options, **program):
+        methods.append(method)
+        assert options["maxiter"] > 0
+        solution = solve_program(*args, method=method, options=options, **program)
+        if method == "highs-ipm" or refuse:
+            solution.status = 1
+        return solution
+
+    monkeypatch.setattr(_lp, "linprog", fussy)
+    refuse = False
+    assert solve(np.eye(3), np.arange(3), 3).diagonal == pytest.approx([1.0, 1.0, 1.0])
+    assert methods == ["highs-ipm", "highs-ipm", "highs-ds"]
+    refuse = True
+    with pytest.raises(FastAnchorsError, match=r"could not solve a program of 30 variables.*use SPA"):
+        solve(np.eye(3), np.arange(3), 3)
 
 
 def test_free_trace_against_the_twin():

@@ -7,8 +7,11 @@ import signal
 import sys
 import threading
 
+import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
+import fastanchors as fa
 from fastanchors import _parallel
 from fastanchors._parallel import (
     LargePieces,
@@ -186,3 +189,24 @@ def test_no_piece_runs_any_more_when_an_interrupt_comes_out(after):
         sys.settrace(None)
         signal.signal(signal.SIGALRM, before)
     assert ended == [1]
+
+
+def test_results_do_not_depend_on_the_threads_of_blas():
+    A = fa.datasets.separable(9000, 30, 6, noise=0.05, rng=0).A
+
+    def results():
+        for method in ("svd", "mve"):
+            yield fa.SPA(precondition=method).seek(A, 5).residuals
+        for core in ("sampled", "exact"):
+            yield fa.cur(A, 3, rng=0, core=core).core
+        vectors = fa.fkv(A, 3, rng=0)
+        yield vectors.gram("sampled", rng=0)
+        yield fa.open_matrix(A).transposed_dot(A[:, :20])
+        yield fa.lowrank.solve(A, A.sum(axis=1), 3, exact=True, rng=0).toarray()
+
+    with threadpool_limits(1, "blas"):
+        alone = list(results())
+    with threadpool_limits(4, "blas"):
+        together = list(results())
+    for one, many in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(one, many)

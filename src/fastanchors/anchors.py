@@ -169,11 +169,13 @@ class Anchors(ComparedByValue, Sequence[int]):
 
     # --- with data ---------------------------------------------------------------------------------------------------
 
-    def points_in(self, matrix: RowMatrix) -> NDArray[Any]:
+    def points_in(self, matrix: Any) -> NDArray[Any]:
         """The ``points`` with their columns in the order of ``matrix``, or else the anchor rows of ``matrix``.
 
-        Raises if names show that these are other data: columns for points, anchor rows for rows.
+        Raises if names show that these are other data: columns for points, anchor rows for rows. ``matrix`` is anything
+        that :func:`fastanchors.open_matrix` opens.
         """
+        matrix = matrix if isinstance(matrix, RowMatrix) else open_matrix(matrix, signed=True)
         if self.points is not None:
             if self.points.shape[1] != matrix.shape[1]:
                 raise InvalidInputError(
@@ -187,8 +189,9 @@ class Anchors(ComparedByValue, Sequence[int]):
         """The anchor rows of ``matrix``; raises if their names show that these are other data."""
         return matrix.dense_rows(self.check_rows(matrix, cure))
 
-    def check_rows(self, matrix: RowMatrix, cure: str) -> NDArray[np.intp]:
+    def check_rows(self, matrix: Any, cure: str) -> NDArray[np.intp]:
         """The indices; raises if names of the rows show that ``matrix`` has other data, with the ``cure``."""
+        matrix = matrix if isinstance(matrix, RowMatrix) else open_matrix(matrix, signed=True)
         indices = check_index(self.indices, matrix.shape[0], name="anchor")
         for index, name in zip(self, self.names or (), strict=False):
             if matrix.row_names is not None and matrix.row_names[index] != name:

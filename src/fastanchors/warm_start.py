@@ -22,7 +22,7 @@ from ._rng import RngLike, as_generator
 from ._types import Rows
 from ._validate import check_choice, check_flag, check_number, check_rank, check_size
 from .encoder import encode
-from .errors import InvalidInputError, InvalidTypeError, RankError
+from .errors import InvalidInputError, InvalidTypeError, RankError, one_line
 from .matrix import ArrayMatrix, open_matrix
 from .matrix.scaled import divided, scale_rows, unit_of
 
@@ -130,7 +130,8 @@ def nmf(
         raise RankError("every entry of X is zero: there is nothing to factor", 0)
     check_choice(init, _STARTS, name="init")
     _check_options(options)
-    if options.get("beta_loss", "frobenius") not in ("frobenius", 2):
+    loss = options.get("beta_loss", "frobenius")
+    if not (isinstance(loss, str | int | float) and loss in ("frobenius", 2)):
         raise InvalidInputError("nmf minimises the Frobenius norm; for other beta_loss use sklearn.decomposition.NMF")
     k = check_rank(k, matrix.shape, limit="rows" if init == "random" else "rank")
     max_iter = check_size(max_iter, name="max_iter")
@@ -165,15 +166,16 @@ def _in_units(found: Factors, unit: float) -> Factors:
 
 
 def _check_options(options: dict[str, Any]) -> None:
-    """Check the options that are passed on to scikit-learn's NMF."""
+    """Check the options that are passed on to scikit-learn's NMF, and make numbers floats."""
     unknown = [name for name in options if name not in _OPTIONS]
     if unknown:
         raise InvalidTypeError(f"nmf has no option {unknown[0]!r} (its options of NMF: {', '.join(_OPTIONS)})")
     check_choice(options.get("solver", "cd"), ("cd", "mu"), name="solver")
     for name in ("alpha_W", "alpha_H"):
-        if name in options and options[name] != "same":
-            check_number(options[name], name=name, minimum=0.0)
-    check_number(options.get("l1_ratio", 0.0), name="l1_ratio", minimum=0.0, maximum=1.0)
+        if name in options and not (isinstance(options[name], str) and options[name] == "same"):
+            options[name] = check_number(options[name], name=name, minimum=0.0)
+    if "l1_ratio" in options:
+        options["l1_ratio"] = check_number(options["l1_ratio"], name="l1_ratio", minimum=0.0, maximum=1.0)
     check_flag(options.get("shuffle", False), name="shuffle")
 
 
@@ -188,7 +190,12 @@ def _descend(matrix: Rows, k: int, W: Any, H: Any, options: dict[str, Any], max_
         step = min(_STEP, max_iter - done)
         model = NMF(k, max_iter=step, tol=0.0, **settings)  # with tol = 0 it neither stops early nor warns
         with np.errstate(invalid="ignore"):  # for sparse rows its error is the root of a difference, maybe below zero
-            W = model.fit_transform(matrix, W=W, H=H)
+            try:
+                W = model.fit_transform(matrix, W=W, H=H)
+            except ValueError as reason:  # a penalty so large that all factors are zero
+                raise InvalidInputError(
+                    f"NMF of scikit-learn: {one_line(str(reason), 200)}; use other options"
+                ) from None
         H = model.components_
         left = _error(matrix, W, H) if sp.issparse(matrix) else float(model.reconstruction_err_)
         gain, error = error - left, left

@@ -1,18 +1,11 @@
 """Validate arguments: each public function checks them once, and private functions compute on clean arrays."""
 
-from .arguments import (
-    check_callback,
-    check_choice,
-    check_flag,
-    check_number,
-    check_rank,
-    check_size,
-    check_tolerance,
-)
-from .arrays import as_array, as_matrix, as_numbers, as_reals, check_index, check_unmasked
+from .arguments import check_callable, check_choice, check_flag, check_number, check_rank, check_size, check_tolerance
+from .arrays import as_array, as_matrix, as_numbers, as_reals, check_index, check_one_index, check_unmasked
 from .entries import as_numeric, check_finite, check_objects, check_unrounded, check_whole_objects, numeric
 from .frames import check_frame, plain_dtype
 from .kinds import check_no_group, is_dask
+from .memory import available_memory, check_draws, check_memory
 from .names import name_list
 from .sparse import as_csr, check_extent, check_sparse, csr_of, is_canonical
 
@@ -23,16 +16,20 @@ __all__ = [
     "as_numbers",
     "as_numeric",
     "as_reals",
-    "check_callback",
+    "available_memory",
+    "check_callable",
     "check_choice",
+    "check_draws",
     "check_extent",
     "check_finite",
     "check_flag",
     "check_frame",
     "check_index",
+    "check_memory",
     "check_no_group",
     "check_number",
     "check_objects",
+    "check_one_index",
     "check_rank",
     "check_size",
     "check_sparse",

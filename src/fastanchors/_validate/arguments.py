@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidInputError, InvalidTypeError
+from ..errors import InvalidInputError, InvalidTypeError, one_line
 
 __all__ = [
-    "check_callback",
+    "check_callable",
     "check_choice",
     "check_flag",
     "check_number",
@@ -30,10 +30,10 @@ def check_flag(value: Any, *, name: str) -> bool:
     return bool(value)
 
 
-def check_callback(value: Any, *, name: str) -> None:
-    """Raise unless ``value`` is None or can be called."""
+def check_callable(value: Any, *, name: str) -> None:
+    """Raise unless ``value`` can be called, or is None."""
     if not (value is None or callable(value)):
-        raise InvalidTypeError(f"{name} must be a function or None, got {value!r}")
+        raise InvalidTypeError(f"{name} must be a function or None, got {one_line(repr(value), 60)}")
 
 
 def check_choice(value: Any, choices: Collection[str | None], *, name: str) -> None:

@@ -16,7 +16,7 @@ from .entries import as_numeric, check_finite, check_unrounded, numeric
 from .frames import check_frame
 from .sparse import canonical
 
-__all__ = ["as_array", "as_matrix", "as_numbers", "as_reals", "check_index", "check_unmasked"]
+__all__ = ["as_array", "as_matrix", "as_numbers", "as_reals", "check_index", "check_one_index", "check_unmasked"]
 
 
 def check_unmasked(A: Any, name: str) -> None:
@@ -106,3 +106,11 @@ def check_index(index: Any, length: int, *, name: str) -> NDArray[np.intp]:
     if low < 0 or high >= length:
         raise InvalidInputError(f"{name} {int(low if low < 0 else high)} is out of range 0 … {length - 1}")
     return array.astype(np.intp, copy=False)
+
+
+def check_one_index(index: Any, length: int, *, name: str) -> int:
+    """``index`` as one int in 0 … length − 1."""
+    place = check_index(index, length, name=name)
+    if place.ndim:
+        raise InvalidInputError(f"{name} must be one integer, got an array of shape {place.shape}")
+    return int(place)

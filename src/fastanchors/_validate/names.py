@@ -21,7 +21,7 @@ def name_list(names: Any, what: str) -> list[str]:
         return _names_by_number(names, what)
     if isinstance(names, Set):
         raise InvalidTypeError(f"{what} are a {type(names).__name__}, which has no order; pass a list in order")
-    if isinstance(names, str | bytes) or not isinstance(names, Iterable) or getattr(names, "ndim", 1) == 0:
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable) or getattr(names, "ndim", 1) != 1:
         raise InvalidTypeError(f"{what} must be a sequence of names, got {one_line(repr(names), 60)}")
     return [name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name) for name in names]
 

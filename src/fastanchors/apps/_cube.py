@@ -225,7 +225,7 @@ def _check_shape(shape: Any) -> tuple[int, int] | None:
     """The size of an image as two integers."""
     if shape is None:
         return None
-    size = np.asarray(shape)
+    size = as_array(shape, "shape")
     if size.shape != (2,) or size.dtype.kind not in "iu" or size.min() < 1:
         raise InvalidInputError(f"shape must be (height, width), two positive integers, got {shape!r}")
     return int(size[0]), int(size[1])

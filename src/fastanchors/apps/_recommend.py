@@ -12,9 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from .._parallel import one_blas_thread
 from .._rng import RngLike, as_generator
 from .._tables import is_arrow
-from .._validate import check_index, check_number, check_size, check_unmasked
+from .._validate import check_draws, check_flag, check_index, check_number, check_size, check_unmasked
 from ..errors import InvalidInputError, RankError
 from ..lowrank._lines import as_access
 from ..lowrank.rejection import draw_combination
@@ -88,6 +89,7 @@ class Recommender:
         self._rng = as_generator(rng)
         self.refresh()
 
+    @one_blas_thread()  # the order of summation must not depend on the number of threads
     def refresh(self) -> None:
         """Compute the tastes again from the current ratings."""
         rows, columns = self._sizes
@@ -128,7 +130,8 @@ class Recommender:
 
         A user without ratings gets items drawn by squared column norm, a measure of popularity.
         """
-        count = 1 if size is None else check_size(size, name="size", minimum=0)
+        count = 1 if size is None else check_draws(size)
+        exclude_seen = check_flag(exclude_seen, name="exclude_seen")
         chosen, row = self._rows(user)
         if len(chosen) != 1:
             raise InvalidInputError(f"sample takes one user, got {len(chosen)}; top_n takes many")
@@ -183,9 +186,10 @@ class Recommender:
         many draws of :meth:`sample`, at a cost that does not grow with the number of items. If fewer than n items are
         left, the row ends in −1. Users without ratings get the most popular items.
         """
-        n = check_size(n, name="n")
-        draws = None if draws is None else check_size(draws, name="draws")
+        draws = None if draws is None else check_draws(draws, name="draws", minimum=1)
+        exclude_seen = check_flag(exclude_seen, name="exclude_seen")
         chosen, rows = self._rows(users)
+        n = check_draws(n, name="n", minimum=1, each=max(1, len(chosen)))
         result = np.full((len(chosen), n), -1, dtype=np.intp)
         if draws is None:
             self._best(rows, exclude_seen, result)

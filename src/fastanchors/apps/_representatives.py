@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from .._tables import as_frame, is_named_array
 from .._validate import as_matrix, check_choice, check_frame, check_rank
 from ..anchors import Certificate
 from ..encoder import encode
-from ..errors import InvalidInputError, InvalidTypeError
+from ..errors import InvalidInputError, InvalidTypeError, one_line
 from ..matrix import open_matrix
 from ..matrix.array import all_rows
 from ..matrix.frames import is_labelled, package
@@ -128,7 +128,7 @@ def representatives(
     """
     check_choice(scale, ("range", "none"), name="scale")
     check_choice(non_numeric, ("raise", "drop"), name="non_numeric")
-    names, used, matrix = _numbers(table, non_numeric, columns)
+    names, used, matrix = _numbers(table, non_numeric, None if columns is None else _labels(columns))
     X = _scaled(matrix, scale)
     k = check_rank(k, X.shape, limit="rows")
     anchors = solvers.get(solver).seek(_lifted(X), k, rng=as_generator(rng))
@@ -192,6 +192,13 @@ def _opened(
         _check_known(columns, used)
         rows, used = rows[:, [used.index(column) for column in columns]], list(columns)
     return None if names is None else list(names), used, rows
+
+
+def _labels(columns: Any) -> list[Hashable]:
+    """The labels of columns in a list."""
+    if isinstance(columns, str) or not isinstance(columns, Iterable) or getattr(columns, "ndim", 1) != 1:
+        raise InvalidTypeError(f"columns must be a list of names of columns, got {one_line(repr(columns), 60)}")
+    return list(columns)
 
 
 def _check_known(columns: Sequence[Hashable], known: list[Hashable]) -> None:

@@ -83,8 +83,9 @@ def topic_curve(
     >>> fa.apps.topic_curve(counts, (2, 3)).chosen in (2, 3)
     True
     """
-    if numbers is not None and not isinstance(numbers, Iterable):
+    if numbers is not None and (not isinstance(numbers, Iterable) or getattr(numbers, "ndim", 1) != 1):
         raise InvalidTypeError(f"numbers must be values of k such as (5, 10, 20), got {numbers!r}")
+    given = () if numbers is None else tuple(numbers)
     H = as_corpus(source, vocabulary=vocabulary, **options).counts
     generator = as_generator(rng)
     held = np.zeros(H.shape[0], dtype=bool)
@@ -92,7 +93,7 @@ def topic_curve(
     rest, unseen = H[np.flatnonzero(~held)], H[np.flatnonzero(held)]
     tried: list[int] = []
     scores: list[tuple[float, float]] = []
-    for k in numbers or _NUMBERS:
+    for k in given or _NUMBERS:
         try:
             model = topics(rest, k)
         except (RankError, InvalidInputError):
@@ -182,7 +183,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if corpus.vocabulary is not None and not (is_texts(X) or is_path(X)):
             self.feature_names_in_ = np.array(corpus.vocabulary, dtype=object)
         k: Any = self.n_topics
-        if k == "auto":
+        if isinstance(k, str) and k == "auto":
             self.curve_ = topic_curve(corpus)
             k = self.curve_.chosen
         choices: Any = {"selection": self.selection, "recovery": self.recovery, "refine": self.refine}

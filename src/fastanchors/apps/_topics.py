@@ -243,16 +243,17 @@ def topics(
         k = _TOPICS if since is None else len(since.topics)
     k, support = check_size(k, name="k", minimum=2), check_size(support, name="support")
     check_choice(recovery, ("l2", "kl"), name="recovery")
+    sweeps = None if isinstance(refine, str) and refine == "auto" else check_size(refine, name="refine", minimum=0)
     known = None if since is None else earlier(since, H, words, (k, support))
     choices = (k, min_documents, support, check_selection(selection), recovery)
     found = _fit(H, *choices, known)
     if known is not None:
         found = found.ordered(known.order(found.law))
     law, share = found.law, found.share
-    if refine == "auto":
-        refine = best_sweeps(H, lambda rest: _fit(rest, *choices, known)[:2])
-    if refine != 0:
-        law, share = refined(H, law, share, refine)
+    if sweeps is None:
+        sweeps = best_sweeps(H, lambda rest: _fit(rest, *choices, known)[:2])
+    if sweeps:
+        law, share = refined(H, law, share, sweeps)
     tokens = float(H.data.sum(dtype=np.float64))
     descriptive = descriptive_words(H, law, share @ law, tokens)
     shown = descriptive.together[:, :SHOWN, :SHOWN]

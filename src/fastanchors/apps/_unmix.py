@@ -282,6 +282,8 @@ def unmix(
     started = time.perf_counter()
     k = check_size(k, name="k")
     check_flag(shadow, name="shadow")
+    check_flag(clip, name="clip")
+    check_flag(keep_outliers, name="keep_outliers")
     check_choice(method, ("auto", "groups"), name="method")
     rule = check_selection(selection)
     if rule != "auto" and method != "auto":
@@ -367,7 +369,10 @@ def _with_nodata(cube: Cube, nodata: float | None) -> Cube:
 def _as_number(nodata: Any) -> float:
     if isinstance(nodata, (bool, np.bool_)) or not isinstance(nodata, (int, float, np.integer, np.floating)):
         raise InvalidTypeError(f"nodata must be a number, got {nodata!r}")
-    return float(nodata)
+    try:
+        return float(nodata)
+    except OverflowError:
+        raise InvalidInputError("nodata is an integer that no data can hold; pass the value in the data") from None
 
 
 def sample_pixels(held: NDArray[np.bool_], most: int) -> NDArray[np.intp]:

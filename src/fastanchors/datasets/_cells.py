@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
 from .._types import Rows
-from .._validate import check_number, check_size
+from .._validate import check_memory, check_number, check_size
 from ..errors import InvalidInputError
 
 __all__ = ["Cells", "cells"]
@@ -81,6 +81,7 @@ def cells(
         raise InvalidInputError(f"k = {k} is more than min(cells, genes) = {min(m, genes)}; choose a smaller k")
     depth = check_number(depth, name="depth", minimum=1.0, maximum=1e15)
     pure = check_number(pure, name="pure", minimum=0.0, maximum=1.0)
+    check_memory(24 * (m + k) * (genes + k), f"{m:,} cells of {genes:,} genes", "use fewer")
     generator = as_generator(rng)
     shared = generator.gamma(0.3, size=genes)  # genes expressed in all cells
     own = generator.gamma(0.3, size=(k, genes)) * (generator.random((k, genes)) < 0.2)

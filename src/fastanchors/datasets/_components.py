@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import check_number, check_size
+from .._validate import check_memory, check_number, check_size
 from ..errors import InvalidInputError
 
 __all__ = ["nonnegative_components"]
@@ -42,6 +42,7 @@ def nonnegative_components(
     100
     """
     k, n = check_size(k, name="k"), check_size(n, name="n")
+    check_memory(8 * k * n, f"{k:,} × {n:,} components", "use fewer")
     rng = as_generator(rng)
     W = rng.random((k, n))
     if condition is None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from .._rng import RngLike, as_generator
-from .._validate import check_flag, check_number, check_size
+from .._validate import check_flag, check_memory, check_number, check_size
 from ..errors import InvalidInputError
 from ._components import nonnegative_components
 from ._separable import Separable
@@ -114,6 +114,8 @@ def dirichlet(
     mixtures, copies = check_size(mixtures, name="mixtures"), check_size(copies, name="copies")
     noise = check_number(noise, name="noise", minimum=0.0, maximum=1e30)
     W = _family_components(k, n, condition, rng)
+    rows = mixtures + copies * W.shape[0]
+    check_memory(24 * rows * sum(W.shape), f"{rows:,} rows of {W.shape[1]:,} columns", "use fewer")
     parameters = (
         rng.random(k) if alpha is None else np.full(k, check_number(alpha, name="alpha", minimum=1e-300, maximum=1e30))
     )
@@ -156,6 +158,7 @@ def middle_points(
     if check_size(k, name="k") < 2:
         raise InvalidInputError(f"middle points need at least k = 2 anchors, got {k}")
     W = _family_components(k, n, condition, rng)
+    check_memory(16 * k * k * sum(W.shape), f"the middle points of {k:,} anchors", "use fewer")
     pairs = np.array(list(combinations(range(k), 2)))
     F = np.zeros((k + len(pairs), k))
     F[:k] = np.eye(k)

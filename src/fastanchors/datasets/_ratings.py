@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator, spawn
-from .._validate import check_number, check_size
+from .._validate import check_memory, check_number, check_size
 from ..matrix.contract import Rows
 
 __all__ = ["Ratings", "ratings"]
@@ -83,6 +83,8 @@ def ratings(
     users, items, k = (check_size(value, name=name) for value, name in ((users, "users"), (items, "items"), (k, "k")))
     per_user = check_number(per_user, name="per_user", minimum=1.0)
     noise = check_number(noise, name="noise", minimum=0.0, maximum=1e30)
+    size = 8 * (k + 3) * (users + items) + int(32 * users * min(per_user, items))
+    check_memory(size, f"the ratings of {users:,} users and {items:,} items", "use fewer")
     rng = as_generator(rng)
     components = np.clip(3.2 + 1.2 * rng.standard_normal((k, items)), 0.5, 5.0)
     law = np.cumsum((np.arange(items) + 1.0) ** -check_number(popularity, name="popularity", minimum=0.0, maximum=20.0))

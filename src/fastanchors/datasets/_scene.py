@@ -10,7 +10,7 @@ from scipy.ndimage import gaussian_filter
 
 from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
-from .._validate import check_number, check_size
+from .._validate import check_memory, check_number, check_size
 from ..errors import InvalidInputError
 from ._disturbances import bad_columns as spoil_columns
 from ._disturbances import dim, rare_weights, shore_pixels, spiky_bands
@@ -161,8 +161,12 @@ def hyperspectral(
         raise InvalidInputError(
             f"{k}·{pure} pure, {dark} dark and {outliers} outlier pixels do not fit into {pixels}; enlarge the scene"
         )
+    if spiky_gaps > bands:
+        raise InvalidInputError(f"spiky_gaps is {spiky_gaps}, but there are {bands} bands")
     if bad_columns > width:
         raise InvalidInputError(f"bad_columns is {bad_columns}, but the image is {width} columns wide")
+    size = 16 * (pixels + k) * (bands + k)
+    check_memory(size, f"a scene of {height:,} × {width:,} pixels and {bands:,} bands", "use a smaller one")
     rng = as_generator(rng)
     spectra = _smooth_spectra(k, bands, rng)
     weights = _smooth_maps(height, width, k, smoothness * max(height, width), rng)

@@ -78,10 +78,7 @@ class SeparableBlocks(ComparedByValue):
     mixing: int | None
     dtype: np.dtype[Any]
     block_rows: int
-    _seeds: tuple[np.random.SeedSequence, ...] = field(repr=False, compare=False)
-
-    def _compared(self) -> dict[str, Any]:
-        return {**super()._compared(), "seeds": [(seed.entropy, seed.spawn_key) for seed in self._seeds]}
+    _seed: tuple[int, ...] = field(repr=False)
 
     @property
     def anchors(self) -> NDArray[np.intp]:
@@ -94,7 +91,7 @@ class SeparableBlocks(ComparedByValue):
         return labels
 
     def __len__(self) -> int:
-        return len(self._seeds)
+        return -(-self.shape[0] // self.block_rows)
 
     def __iter__(self) -> Iterator[Rows]:
         for b in range(len(self)):
@@ -105,7 +102,7 @@ class SeparableBlocks(ComparedByValue):
         m = self.shape[0]
         first = b * self.block_rows
         rows = min(self.block_rows, m - first)
-        rng = np.random.default_rng(self._seeds[b])
+        rng = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(b,)))
         F = _weights(rows, len(self.copies), self.alpha, self.mixing, rng)
         for marked, impurity in ((self.near_pure, 0.05), (self.copies, 0.0)):
             a, c = np.nonzero((marked >= first) & (marked < first + rows))
@@ -220,7 +217,6 @@ def separable_blocks(
     places = rng.choice(m, marked, replace=False).reshape(k, copies + near_pure)
     per_row = n if sparse is None else max(k, (mixing or k) * components.nnz // k)
     block_rows = max(1, _BLOCK_ENTRIES // per_row)
-    seeds = np.random.SeedSequence(rng.integers(2**63, size=2).tolist()).spawn(-(-m // block_rows))
     return SeparableBlocks(
         shape=(m, n),
         components=components,
@@ -231,7 +227,7 @@ def separable_blocks(
         mixing=mixing,
         dtype=_float_type(dtype),
         block_rows=block_rows,
-        _seeds=tuple(seeds),
+        _seed=tuple(rng.integers(2**63, size=2).tolist()),
     )
 
 

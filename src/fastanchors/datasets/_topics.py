@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator, spawn
-from .._validate import check_number, check_size
+from .._validate import check_memory, check_number, check_size
 from ..errors import InvalidInputError
 from ..matrix.contract import Rows
 
@@ -124,6 +124,8 @@ def topics(
         raise InvalidInputError(f"{k} topics × {anchor_words} anchor words leave no word of {words}; use fewer")
     if k * pure > documents:
         raise InvalidInputError(f"{k} topics × {pure} pure documents are more than {documents} documents")
+    size = 4 * documents * (k + 1) + 24 * words * (k + 1)
+    check_memory(size, f"the weights of {documents:,} documents and {words:,} words", "use fewer")
     rng = as_generator(rng)
     mixture, anchors_of = _topic_matrix(words, k, zipf, contrast, anchor_words, rng)
     labels = np.full(documents, -1, dtype=np.int32)

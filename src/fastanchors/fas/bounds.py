@@ -31,6 +31,7 @@ from ..errors import InvalidTypeError
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import DOUBLE, SINGLE, RowMatrix, Rows
 from ..matrix.metered import MeteredMatrix
+from ..matrix.scaled import divided, power_of_two
 from .scan_kernels import Largest, Steps, bound_rows, mark_doubtful
 from .sketch import Part, empty_part, padded, relative_error, sketch_rows
 
@@ -69,7 +70,7 @@ def row_space(rows: Rows, dimension: int, rng: np.random.Generator) -> NDArray[n
     rows = rows.astype(np.float64)
     largest = float(max(rows.max(), -rows.min()))
     if largest > 0:
-        rows = rows * 2.0 ** -np.frexp(largest)[1]  # neither overflows nor rounds
+        rows = divided(rows, power_of_two(largest))  # neither overflows nor rounds
     width = min(p, n, dimension + 8)
     Y = np.asarray(rows.T @ rng.standard_normal((p, width)), dtype=np.float64)
     for _ in range(2):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from .._openers import opener
-from .._validate import check_callback, check_size
+from .._validate import check_callable, check_size
 from ..store import build as _build
 from ..store import open as _open
 from ..store.build import DEFAULT_MEMORY, Progress
@@ -88,7 +88,7 @@ def build(
     (4, 4)
     """
     kept = None if directions is None else check_size(directions, name="directions")
-    check_callback(progress, name="progress")
+    check_callable(progress, name="progress")
     make = opener("object build") if is_object_address(path) else _build
     store: Store = make(
         source,
@@ -173,6 +173,6 @@ def verify(path: str | os.PathLike[str], *, progress: Callable[[int, int], None]
     ...     fa.verify(folder + "/eye.store")["rows"]
     4
     """
-    check_callback(progress, name="progress")
+    check_callable(progress, name="progress")
     check: Callable[..., dict[str, Any]] = verify_objects if is_object_address(path) else _verify
     return check(path, progress=progress, sidecars=[FasSidecar, CoordinatesSidecar])

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._parallel import one_blas_thread
 from .._rng import RngLike, as_generator
 from .._validate import check_choice, check_index, check_rank, check_size
 from ..errors import InvalidInputError, RankError
@@ -151,6 +152,7 @@ def cur(
     return CUR(access, I, J, make(access, I, J, k))
 
 
+@one_blas_thread()  # the order of summation must not depend on the number of threads
 def _sampled_core(S: SampleAccess, I: NDArray[np.intp], J: NDArray[np.intp], k: int) -> NDArray[np.float64]:
     scale_rows = 1.0 / np.asarray(S.row_norm(I), dtype=np.float64)
     scale_columns = 1.0 / np.asarray(S.column_norm(J), dtype=np.float64)
@@ -160,6 +162,7 @@ def _sampled_core(S: SampleAccess, I: NDArray[np.intp], J: NDArray[np.intp], k: 
     return scale_columns[:, None] * ((Qt[:k].T / sigma[:k]) @ P[:, :k].T) * scale_rows
 
 
+@one_blas_thread()  # the order of summation must not depend on the number of threads
 def _exact_core(S: SampleAccess, I: NDArray[np.intp], J: NDArray[np.intp], k: int) -> NDArray[np.float64]:
     Pr, sr, Qr = np.linalg.svd(dense(S.rows(I)), full_matrices=False)  # R = Pr·sr·Qr
     m = S.shape[0]

@@ -7,8 +7,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._parallel import one_blas_thread
 from .._rng import RngLike, as_generator
-from .._validate import as_reals, check_choice, check_index, check_size
+from .._validate import as_reals, check_choice, check_draws, check_index, check_one_index, check_size
 from ..errors import InvalidInputError, RankError
 from ..matrix.contract import SampleAccess
 from ..matrix.norm_draws import draw_by_weight
@@ -124,8 +125,8 @@ class FactoredVectors:
         Each trial costs one sample and p queries. More than ``max_trials`` trials per accepted draw raise
         ``SamplingError``.
         """
-        vector = int(check_index(j, self.shape[1], name="vector"))
-        count = 1 if size is None else check_size(size, name="size", minimum=0)
+        vector = check_one_index(j, self.shape[1], name="vector")
+        count = 1 if size is None else check_draws(size)
         w = self.coefficients[:, vector]
         drawn = one_layer(self._lines, w, count, as_generator(rng), check_size(max_trials, name="max_trials")).indices
         return int(drawn[0]) if size is None else drawn
@@ -157,6 +158,7 @@ class FactoredVectors:
             return V.T @ V
         return self._sampled_gram(check_size(draws, name="draws"), as_generator(rng))
 
+    @one_blas_thread()  # the order of summation must not depend on the number of threads
     def _sampled_gram(self, draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
         lines, k = self._lines, self.shape[1]
         squares = (self.coefficients**2).sum(axis=1)

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from .._parallel import one_blas_thread
 from .._rng import RngLike
 from .._validate import as_numbers, check_flag, check_index
 from ..errors import InvalidInputError, InvalidTypeError, RankError
@@ -191,6 +192,7 @@ def solve(
     return LinearSolution(vectors.transform(inverse), y, sigma, float(abs(triangle[-1, -1])) * right.unit)
 
 
+@one_blas_thread()  # the order of summation must not depend on the number of threads
 def _triangle(weighted: Iterator[tuple[Rows, NDArray[np.float64]]], basis: NDArray[np.float64]) -> NDArray[np.float64]:
     """The R factor of [A·V, b], computed block by block; it contains the regression and its residual."""
     size = basis.shape[1] + 1

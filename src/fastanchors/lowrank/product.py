@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .._parallel import one_blas_thread
 from .._rng import RngLike, as_generator
 from .._validate import as_numbers, as_reals, check_number, check_size
 from ..errors import InvalidInputError, TooLargeError
@@ -36,7 +37,7 @@ def product_draws(entries: int, zeta: float, eta: float) -> tuple[int, int]:
     """
     if zeta < 1e-150:
         raise TooLargeError(f"zeta = {zeta:.3g} needs more than 1e300 draws; use a larger zeta")
-    per_group = math.ceil(8 / zeta**2)
+    per_group = math.ceil(8 / min(zeta, 1e150) ** 2)
     groups = math.ceil(2 * (math.log(entries) - math.log(eta)) / math.log(16 / 7))
     groups = max(1, groups)
     return groups + 1 - groups % 2, per_group
@@ -123,6 +124,7 @@ def estimate_product(
     return np.asarray(np.median(means, axis=0))
 
 
+@one_blas_thread()  # the order of summation must not depend on the number of threads
 def _mean(
     left: _Lookup, S: SampleAccess, right: _Lookup, shape: tuple[int, int], draws: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import RngLike, as_generator
-from .._validate import as_reals, check_choice, check_size
+from .._validate import as_reals, check_choice, check_draws, check_size
 from ..errors import InvalidInputError
 from ._layers import Draws, Weights, one_layer, one_layer_bound, two_layers, two_layers_bound
 from .factored import FactoredVectors, as_factored
@@ -77,7 +77,7 @@ def sample_combination(
     >>> np.unique(drawn).tolist()
     [0, 1]
     """
-    count = 1 if size is None else check_size(size, name="size", minimum=0)
+    count = 1 if size is None else check_draws(size)
     drawn = draw_combination(U, y, count, rng=rng, layers=layers, weights=weights, max_trials=max_trials).indices
     return int(drawn[0]) if size is None else drawn
 
@@ -95,7 +95,7 @@ def draw_combination(
     """Like :func:`sample_combination`, but also returns the value (U·y)_s at each draw and the number of trials."""
     vectors = as_factored(U)
     coefficients = _check(vectors, y, layers, weights)
-    size, max_trials = check_size(size, name="size", minimum=0), check_size(max_trials, name="max_trials")
+    size, max_trials = check_draws(size), check_size(max_trials, name="max_trials")
     generator = as_generator(rng)
     if layers == "two":
         return two_layers(vectors._lines, vectors.coefficients, coefficients, size, generator, max_trials)

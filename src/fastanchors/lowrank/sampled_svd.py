@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._parallel import one_blas_thread
 from .._rng import RngLike, as_generator
 from .._validate import check_choice, check_number, check_rank, check_size
 from ..errors import InvalidInputError, RankError, TooLargeError
@@ -150,6 +151,7 @@ def fkv(
     return _fkv(access, k, side, *counts, as_generator(rng))
 
 
+@one_blas_thread()  # the order of summation must not depend on the number of threads
 def _fkv(S: SampleAccess, k: int, side: Side, lines: int, places: int, rng: np.random.Generator) -> FactoredVectors:
     """FKV in the terms of ``side``: ``lines`` are the rows of Theorem 1 for the right side, columns for the left."""
     draw = S.sample_rows if side == "right" else S.sample_columns

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._validate import is_dask
 from ..errors import InvalidInputError, one_line
+from .frames import is_labelled
 
 __all__ = ["check_columns", "column_order", "put_in_order"]
 
@@ -42,6 +44,8 @@ def check_columns(known: Sequence[str] | None, here: Sequence[str] | None, their
 
 def put_in_order(frame: Any, names: Sequence[str]) -> Any:
     """A frame that has exactly these columns, in this order; everything else as it is."""
+    if not (is_labelled(frame) or is_dask(frame)):
+        return frame
     here = list(getattr(frame, "columns", ()))
     return frame[list(names)] if len(here) == len(set(here)) == len(names) and set(here) == set(names) else frame
 

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from .._parallel import map_ordered
+from .._parallel import map_ordered, one_blas_thread
 from .._rng import RngLike
 from .._types import Rows
 from .._validate import as_array, check_index, check_unrounded
@@ -232,8 +232,9 @@ class RowMatrix(ABC):
         """Aᵀ·B for a dense matrix B, in one pass."""
         B = check_factor(B, self.shape[0], vector=False)
         result = np.zeros((self.shape[1], B.shape[1]))
-        for start, block in self.blocks(self.default_block_rows()):
-            result += block.T @ B[start : start + block.shape[0]]
+        with one_blas_thread():  # the order of summation must not depend on the number of threads
+            for start, block in self.blocks(self.default_block_rows()):
+                result += block.T @ B[start : start + block.shape[0]]
         return result
 
     def project(self, indices: NDArray[np.int64], Q: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -241,19 +242,20 @@ class RowMatrix(ABC):
 
         In double precision: errors are at most (terms + 2)·DOUBLE·‖A_(i)‖·‖q_j‖, in any order of summation.
         """
-        found = self.map_rows(_project, check_index(indices, self.shape[0], name="row"), Q)
+        Q = check_factor(np.transpose(as_array(Q, "Q")), self.shape[1], vector=False, name="Qᵀ").T
+        found = self.map_rows(_project, check_index(indices, self.shape[0], name="row").reshape(-1), Q)
         return np.concatenate(found) if found else np.zeros((0, len(Q)))
 
 
-def check_factor(B: Any, length: int, *, vector: bool = True) -> NDArray[Any]:
+def check_factor(B: Any, length: int, *, vector: bool = True, name: str = "B") -> NDArray[Any]:
     """``B`` as an array of numbers with ``length`` rows: the right factor of a product."""
-    array = as_array(B, "B")
+    array = as_array(B, name)
     if array.dtype.kind not in "biuf":
-        raise InvalidTypeError(f"B must hold real numbers, got dtype {array.dtype}")
+        raise InvalidTypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if array.ndim not in ((1, 2) if vector else (2,)) or array.shape[0] != length:
         shapes = f"({length},) or ({length}, …)" if vector else f"({length}, …)"
-        raise InvalidInputError(f"B must have the shape {shapes}, got {array.shape}")
-    check_unrounded(array, "B")
+        raise InvalidInputError(f"{name} must have the shape {shapes}, got {array.shape}")
+    check_unrounded(array, name)
     return array
 
 

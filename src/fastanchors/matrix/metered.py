@@ -178,5 +178,5 @@ class MeteredMatrix(RowMatrix):
         return self.matrix.transposed_dot(B)
 
     def project(self, indices: NDArray[np.int64], Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        self.check(len(indices))
+        self.check(np.size(indices))
         return self.matrix.project(indices, Q)

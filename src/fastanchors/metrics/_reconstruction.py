@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from .._rng import RngLike, as_generator
 from .._types import Rows
-from .._validate import as_matrix, check_number, check_size
+from .._validate import as_matrix, check_draws, check_number
 from ..errors import InvalidInputError
 from ..matrix import RowMatrix, dense, open_matrix
 from ..matrix.contract import squared_norms_of
@@ -108,7 +108,9 @@ def reconstruction_error(
             total = math.hypot(total, norm(block))
         relative = lost / total if total else 0.0
         return ReconstructionError(lost, relative, relative, relative, m, 1.0)
-    return _sampled_error(matrix, W, F, check_size(rows, name="rows"), sum_to_one, confidence, as_generator(rng))
+    return _sampled_error(
+        matrix, W, F, check_draws(rows, name="rows", minimum=1), sum_to_one, confidence, as_generator(rng)
+    )
 
 
 def _sampled_error(

@@ -88,7 +88,7 @@ def anchor_labels(A: Any, anchors: ArrayLike, *, tolerance: float = 0.0) -> NDAr
             f"the squares of anchor row {at[np.argmax(lost)]} underflow beside those of the largest entry of A; remove "
             "or clip that entry"
         )
-    limit = (max(tolerance, 1e-7) ** 2) * np.maximum(squares, np.finfo(float).tiny)
+    limit = (min(max(tolerance, 1e-7), 1e150) ** 2) * np.maximum(squares, np.finfo(float).tiny)
     labels = np.full(matrix.shape[0], -1, dtype=np.int32)
     for start, block in blocks(matrix):
         own = squared_norms_of(block)

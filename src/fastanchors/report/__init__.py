@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from ..anchors import Anchors
 from ..rank import RankCurve
 from ..store.store import Store
+from .arguments import check_report
 from .facts import Facts, gather
 from .page import page
 from .results import write_topics, write_unmixing
@@ -93,6 +94,8 @@ def write(
     ...     print(fa.report.write(folder + "/page.html", X, fa.SPA().seek(X, 3)).name)
     page.html
     """
+    checked = {"normalize": normalize, "image": image, "steps": steps, "curve": curve, "solver": solver}
+    check_report(path, anchors, **checked, row_names=row_names, column_names=column_names, texts=texts)
     facts = gather(
         A,
         anchors,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._rng import RngLike, as_generator
-from .._validate import check_index, check_size
+from .._validate import check_draws, check_index
 from ..errors import CorruptStoreError, InvalidInputError
 from .access_guard import reads
 from .block_stack_kernels import choose_blocks, split_uniforms
@@ -154,7 +154,7 @@ class Draws(Queries):
         return np.cumsum(sums, axis=1, out=sums)
 
     def _many(self, draw: Any, size: int | None) -> Any:
-        count = 1 if size is None else check_size(size, name="size", minimum=0)
+        count = 1 if size is None else check_draws(size)
         self.cost.samples += count
         out = np.empty(count, np.int64)
         for start in range(0, count, _CHUNK):
@@ -162,7 +162,7 @@ class Draws(Queries):
         return int(out[0]) if size is None else out
 
     def _many_in(self, draw: Any, which: Array, size: int | None) -> Any:
-        each = 1 if size is None else check_size(size, name="size", minimum=0)
+        each = 1 if size is None else check_draws(size, each=max(1, which.size))
         flat = np.repeat(which.reshape(-1).astype(np.int64, copy=False), each)
         self.cost.samples += len(flat)
         out = np.empty(len(flat), np.int64)

@@ -29,7 +29,7 @@ def as_entries(rows: ArrayLike, columns: ArrayLike, values: ArrayLike, shape: tu
         if not i.shape == j.shape == x.shape:
             places = np.broadcast_shapes(i.shape, j.shape)
             while x.ndim > len(places) and len(x) == 1:
-                x = x[0]
+                x = x.reshape(x.shape[1:])
             i, j, x = (np.array(np.broadcast_to(a, places)) for a in (i, j, x))  # copies: kernels take writable arrays
     except ValueError:
         raise InvalidInputError(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .._jit import jit
 from .._rng import RngLike, as_generator
-from .._validate import as_numbers, check_index, check_size
+from .._validate import as_numbers, check_draws, check_index
 from ..errors import InvalidInputError
 from .sum_tree import (
     FANOUT,
@@ -163,7 +163,7 @@ class VectorSampler:
         O(log n) each. The same seed gives the same draws. Raises :class:`~fastanchors.errors.InvalidInputError` if all
         entries are zero.
         """
-        count = 1 if size is None else check_size(size, name="size", minimum=0)
+        count = 1 if size is None else check_draws(size)
         generator = as_generator(rng)
         if self._nodes[-1] == 0.0:
             raise InvalidInputError("every entry is zero: there is nothing to sample from; set a non-zero entry first")

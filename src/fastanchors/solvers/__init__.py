@@ -17,6 +17,7 @@ from ..errors import InvalidInputError, InvalidTypeError
 if TYPE_CHECKING:
     from ._solver import Solver as Solver
     from .arora_lp import AroraLP as AroraLP
+    from .choice import choose as choose
     from .dca import DCA as DCA
     from .fas import FAS as FAS
     from .fgnsr import FGNSR as FGNSR
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from .spa import EQUAL as EQUAL
     from .spa import SPA as SPA
     from .spa import TIE as TIE
-    from .spa import choose as choose
     from .xray import XRAY as XRAY
 
 # Name of a solver -> its class and the module of the class.
@@ -48,7 +48,7 @@ _HOME = {
     "Robust": "robust",
     "EQUAL": "spa",
     "TIE": "spa",
-    "choose": "spa",
+    "choose": "choice",
 }
 
 __all__ = [

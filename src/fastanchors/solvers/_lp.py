@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from .._validate import check_choice, check_number
-from ..errors import FastAnchorsError, RankError, TooLargeError
+from .._validate import check_choice, check_memory, check_number
+from ..errors import FastAnchorsError, RankError, TooLargeError, one_line
 from ..matrix import RowMatrix
 from ..matrix.scaled import finite
 
 __all__ = [
+    "FEWER_ROWS",
     "MAX_WORK",
     "Geometry",
-    "available_memory",
     "check_geometry",
     "check_limit",
-    "check_memory",
     "check_work",
     "distinct_points",
     "minimise",
+    "program_points",
 ]
 
 Geometry: TypeAlias = Literal["hull", "cone"]
@@ -31,38 +30,34 @@ Geometry: TypeAlias = Literal["hull", "cone"]
 # Tighter than HiGHS's default of 1e-7: distances to a hull are then accurate to 1e-9 of the scale of the data.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _INFEASIBLE = 2
+_INTERIOR_STEPS = 1000  # of the interior-point method; it converges in tens, or oscillates without end
+_DROPPED = 1e-9  # HiGHS ignores smaller entries of a matrix, but not on the right-hand side
 
 MAX_WORK = 1e11  # entries of all programs; that many take days
-_FEWER_ROWS = "use SPA, SNPA, XRAY, DCA or FAS, or a sample of the rows"
+_OTHER_SOLVERS = "use SPA, SNPA, XRAY, DCA or FAS"
+FEWER_ROWS = f"{_OTHER_SOLVERS}, or a sample of the rows"
 
 
 def minimise(cost: NDArray[np.float64], *, method: str, **program: Any) -> Any | None:
     """Solve a linear program with HiGHS; None if it is infeasible. Arguments as in ``scipy.optimize.linprog``.
 
-    If HiGHS cannot reach the tight tolerances, the default ones are used.
+    If HiGHS cannot reach the tight tolerances, the default ones are used, and if the interior-point method fails, the
+    dual simplex method. The number of iterations is limited, so that every call ends.
     """
-    for options in (_TIGHT, {}):
-        solution = linprog(cost, method=method, options=options, **program)
+    pivots = 10_000 + 100 * len(cost)
+    attempts = [(method, _TIGHT), (method, {})] + [("highs-ds", _TIGHT)] * (method != "highs-ds")
+    infeasible = False
+    for each, tolerances in attempts:
+        limit = _INTERIOR_STEPS if each == "highs-ipm" else pivots
+        solution = linprog(cost, method=each, options={**tolerances, "maxiter": limit}, **program)
         if solution.status == 0:
             return solution
-        if solution.status == _INFEASIBLE:
-            return None
-    raise FastAnchorsError(f"HiGHS could not solve a program of {len(cost)} variables: {solution.message}")
-
-
-def available_memory() -> int:
-    """Bytes of memory that are available without swapping."""
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # no sysconf: assume 4 GB
-        return 1 << 32
+        infeasible |= solution.status == _INFEASIBLE
+    if infeasible:
+        return None
+    raise FastAnchorsError(
+        f"HiGHS could not solve a program of {len(cost)} variables: {one_line(solution.message, 200)}; {_OTHER_SOLVERS}"
+    )
 
 
 def check_limit(max_work: float) -> float:
@@ -78,16 +73,7 @@ def check_work(shape: tuple[int, int], max_work: float, what: str) -> None:
     if entries > max_work:
         raise TooLargeError(
             f"{what} for {m} rows and {n} columns: {entries:.3g} entries, more than max_work = {max_work:.3g}; "
-            f"{_FEWER_ROWS}; or raise max_work, if most rows are copies"
-        )
-
-
-def check_memory(needed: int, what: str, cure: str = _FEWER_ROWS) -> None:
-    """Raise :class:`TooLargeError` if ``what`` needs more bytes than are available."""
-    available = available_memory()
-    if needed > available:
-        raise TooLargeError(
-            f"{what} would need about {needed / 1e9:.3g} GB of memory, {available / 1e9:.3g} GB are available; {cure}"
+            f"{FEWER_ROWS}; or raise max_work, if most rows are copies"
         )
 
 
@@ -96,14 +82,21 @@ def check_geometry(geometry: str) -> None:
     check_choice(geometry, ("hull", "cone"), name="geometry")
 
 
-def distinct_points(data: RowMatrix, k: int, geometry: Geometry) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def program_points(data: RowMatrix, k: int, geometry: Geometry) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """:func:`distinct_points` for HiGHS: entries that it would ignore are zero, so that both sides agree."""
+    return distinct_points(data, k, geometry, smallest=_DROPPED)
+
+
+def distinct_points(
+    data: RowMatrix, k: int, geometry: Geometry, *, smallest: float = 0.0
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """(rows, points): the distinct non-zero rows, first copy of each, scaled to a largest l1 norm of one.
 
     Zero rows are never anchors. With ``"cone"`` every row has l1 norm one, and rows on the same ray (up to 12 digits)
-    are copies.
+    are copies. Scaled entries up to ``smallest`` become zero.
     """
     m, n = data.shape
-    check_memory(44 * m * n, f"holding {m} rows of {n} columns as points")
+    check_memory(44 * m * n, f"holding {m} rows of {n} columns as points", FEWER_ROWS)
     points = data.dense_rows(np.arange(m))
     with np.errstate(over="ignore"):
         sums = finite(points.sum(axis=1))
@@ -111,6 +104,7 @@ def distinct_points(data: RowMatrix, k: int, geometry: Geometry) -> tuple[NDArra
     if rows.size == 0:
         raise RankError("every row of A is zero: it has no anchors", rank=0)
     points = points[rows] / (sums[rows, None] if geometry == "cone" else sums.max())
+    points[points <= smallest] = 0.0
     _, first = np.unique(np.round(points, 12), axis=0, return_index=True)
     first.sort()
     if first.size < k:

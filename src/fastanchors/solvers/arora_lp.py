@@ -11,19 +11,19 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import check_flag, check_number
+from .._validate import check_flag, check_memory, check_number
 from ..anchors import Certificate
 from ..errors import FastAnchorsError, RankError
 from ..matrix import RowMatrix
 from ._lp import (
+    FEWER_ROWS,
     MAX_WORK,
     Geometry,
     check_geometry,
     check_limit,
-    check_memory,
     check_work,
-    distinct_points,
     minimise,
+    program_points,
 )
 from ._solver import Selection, Solver
 
@@ -47,7 +47,8 @@ class AroraLP(Solver):
     geometry
         ``"hull"`` treats rows as points, ``"cone"`` as rays (rows scaled to unit l1 norm).
     tolerance
-        A row whose distance to the hull, relative to the largest l1 norm of a row, is below this lies in it.
+        A row whose distance to the hull, relative to the largest l1 norm of a row, is below this lies in it. Of rows
+        that lie in each other's hull, one remains.
     max_work
         Raise :class:`TooLargeError` if the m programs of m×n entries together have more entries than this, copies
         included.
@@ -59,7 +60,8 @@ class AroraLP(Solver):
     -----
     Zero rows are never anchors; exact copies are removed first. k may exceed the number of columns. At least m programs
     with m + 2n variables and n + 1 equations are solved, so it is for at most a few thousand rows. A program needs a
-    few times 8·(n + 1)·(m + 2n) bytes. Of rows with equal distances the one with the higher index is removed first.
+    few times 8·(n + 1)·(m + 2n) bytes. Of rows with equal distances the smaller one is removed first, then the one with
+    the higher index. Entries up to 1e-9 of the largest row count as zero.
 
     Examples
     --------
@@ -82,12 +84,9 @@ class AroraLP(Solver):
         allow_fewer: bool = False,
     ) -> None:
         check_geometry(geometry)
-        check_number(tolerance, name="tolerance", minimum=0.0)
-        if radius is not None:
-            check_number(radius, name="radius", minimum=0.0)
-        self.radius = radius
+        self.radius = None if radius is None else check_number(radius, name="radius", minimum=0.0)
         self.geometry = geometry
-        self.tolerance = tolerance
+        self.tolerance = check_number(tolerance, name="tolerance", minimum=0.0)
         self.max_work = check_limit(max_work)
         self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
@@ -95,8 +94,9 @@ class AroraLP(Solver):
         tolerance = self.tolerance
         m, n = data.shape
         check_work(data.shape, self.max_work, "one linear program per row,")
-        check_memory(40 * (n + 1) * (m + 2 * n), f"one linear program of {n + 1} equations and {m + 2 * n} variables")
-        rows, points = distinct_points(data, 1 if self.allow_fewer else k, self.geometry)
+        what = f"one linear program of {n + 1} equations and {m + 2 * n} variables"
+        check_memory(40 * (n + 1) * (m + 2 * n), what, FEWER_ROWS)
+        rows, points = program_points(data, 1 if self.allow_fewer else k, self.geometry)
         if self.radius is None:
             kept, distance, programs = remove_nearest(points, k, tolerance)
         else:
@@ -121,6 +121,8 @@ def distance_to_hull(point: NDArray[np.float64], others: NDArray[np.float64]) ->
     size, n = others.shape
     if size == 0:
         return float(np.abs(point).sum()), np.empty(0, dtype=np.intp)  # distance to the origin
+    if size == 1:  # exactly the same from either side
+        return float(np.abs(point - others[0]).sum()), np.zeros(1, dtype=np.intp)
     equations = np.zeros((n + 1, size + 2 * n))
     equations[:n, :size] = others.T
     equations[:n, size : size + n] = np.eye(n)
@@ -138,10 +140,13 @@ def remove_nearest(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64], int]:
     """Remove the point nearest to the hull of the others until k remain and none of them lies in the hull.
 
+    The last point is never removed: it is the hull. Of points with equal distances the smaller is removed first.
     Distances only grow as points are removed, so an old distance is a lower bound. A program is solved again only when
     its point has the smallest bound, and only if a point with positive weight in its solution was removed since then
     (otherwise the solution is still optimal). That is about one program per point without noise, two with much noise.
     """
+    order = np.argsort(-np.round(np.abs(points).sum(axis=1), 12), kind="stable")  # largest first
+    points = points[order]
     alive = np.ones(len(points), dtype=bool)
     queue = [(0.0, -i, False) for i in range(len(points))]  # (bound, −index: higher index first, is the bound exact?)
     heapq.heapify(queue)
@@ -150,7 +155,8 @@ def remove_nearest(
     while queue:
         bound, negative, solved = queue[0]
         i = -negative
-        if len(queue) <= k and solved and bound > tolerance and alive[support[i]].all():
+        outside = bound > tolerance or len(queue) == 1
+        if len(queue) <= k and solved and outside and alive[support[i]].all():
             break
         heapq.heappop(queue)
         if not (solved and alive[support[i]].all()):
@@ -159,19 +165,23 @@ def remove_nearest(
             bound, carrying = distance_to_hull(points[i], points[others])
             support[i] = others[carrying]
             programs += 1
-        if bound > tolerance and (len(queue) < k or (queue and (bound, negative) > queue[0][:2])):
+        outside = bound > tolerance or not queue
+        if outside and (len(queue) < k or (queue and (bound, negative) > queue[0][:2])):
             heapq.heappush(queue, (bound, negative, True))
         else:
             alive[i] = False
     final = sorted((-bound, -negative) for bound, negative, _ in queue)
     kept = np.array([i for _, i in final], dtype=np.intp)
-    return kept, np.array([-bound for bound, _ in final]), programs
+    return order[kept], np.array([-bound for bound, _ in final]), programs
 
 
 def robust_loners(
     points: NDArray[np.float64], k: int, radius: float, tolerance: float
 ) -> tuple[NDArray[np.intp], NDArray[np.float64], int]:
-    """Distances to the hull of the points farther than ``radius``; the largest first, one for each neighbourhood."""
+    """Distances to the hull of the points farther than ``radius``; the largest first, one for each neighbourhood.
+
+    The point with the largest distance is always among them.
+    """
     distance = np.empty(len(points))
     for i, point in enumerate(points):
         far = np.abs(points - point).sum(axis=1) > radius
@@ -179,7 +189,7 @@ def robust_loners(
         distance[i] = distance_to_hull(point, points[far])[0]
     kept: list[int] = []
     for i in np.argsort(-distance, kind="stable"):
-        if len(kept) == k or distance[i] <= tolerance:
+        if len(kept) == k or (kept and distance[i] <= tolerance):
             break
         if all(np.abs(points[i] - points[j]).sum() > radius for j in kept):
             kept.append(int(i))

@@ -105,14 +105,11 @@ class DCA(Solver):
             raise InvalidInputError(f"dimension must be 1 or 2, got {dimension!r}")
         check_choice(geometry, ("hull", "cone"), name="geometry")
         check_choice(directions, ("gaussian", "row-space", "whitened", "mixed"), name="directions")
-        check_number(delta, name="delta", minimum=1e-300, maximum=1.0)
-        if projections is not None:
-            check_size(projections, name="projections")
-        self.projections = projections
+        self.projections = None if projections is None else check_size(projections, name="projections")
         self.dimension = dimension
         self.geometry = geometry
         self.directions = directions
-        self.delta = delta
+        self.delta = check_number(delta, name="delta", minimum=1e-300, maximum=1.0)
         self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
     def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:

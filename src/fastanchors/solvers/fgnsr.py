@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._jit import jit
 from .._parallel import one_blas_thread
-from .._validate import check_flag, check_number, check_size
+from .._validate import check_flag, check_memory, check_number, check_size
 from ..anchors import Certificate
 from ..fas.coreset import residual_bounds
 from ..fas.index import build_index
@@ -23,7 +23,7 @@ from ..greedy.nnls import NonnegativeSystem
 from ..greedy.reader import Reader
 from ..greedy.successive import successive_projection
 from ..matrix import ArrayMatrix, MeteredMatrix, RowMatrix
-from ._lp import check_memory, distinct_points
+from ._lp import distinct_points
 from ._solver import Selection, Solver
 
 __all__ = ["FGNSR"]
@@ -88,12 +88,9 @@ class FGNSR(Solver):
     def __init__(
         self, *, candidates: int = 1000, iterations: int = 1000, tol: float = 1e-4, allow_fewer: bool = False
     ) -> None:
-        check_size(candidates, name="candidates")
-        check_size(iterations, name="iterations")
-        check_number(tol, name="tol", minimum=0.0)
-        self.candidates = candidates
-        self.iterations = iterations
-        self.tol = tol
+        self.candidates = check_size(candidates, name="candidates")
+        self.iterations = check_size(iterations, name="iterations")
+        self.tol = check_number(tol, name="tol", minimum=0.0)
         self.allow_fewer = check_flag(allow_fewer, name="allow_fewer")
 
     def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:

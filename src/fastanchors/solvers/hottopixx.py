@@ -15,19 +15,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import check_flag, check_number
+from .._validate import check_flag, check_memory, check_number
 from ..anchors import Certificate
-from ..errors import InvalidInputError, RankError
+from ..errors import FastAnchorsError, InvalidInputError, RankError
 from ..matrix import RowMatrix
 from ._lp import (
+    FEWER_ROWS,
     MAX_WORK,
     Geometry,
     check_geometry,
     check_limit,
-    check_memory,
     check_work,
-    distinct_points,
     minimise,
+    program_points,
 )
 from ._solver import Selection, Solver
 from ._votes import Ends
@@ -69,7 +69,8 @@ class Hottopixx(Solver):
     Zero rows are never anchors; exact copies are removed first. k may exceed the number of columns. The program has
     m·c + 2·m·n + c variables and m·c inequalities with c columns: all m with ``noise``, a few times k otherwise. Use it
     for hundreds of rows, or a few thousand without ``noise``. Without ``noise`` the rates of all columns take another
-    24·m² bytes. :class:`TooLargeError` reports the memory needed if there is not enough, before it is used.
+    24·m² bytes. :class:`TooLargeError` reports the memory needed if there is not enough, before it is used. Entries up
+    to 1e-9 of the largest row count as zero.
 
     Examples
     --------
@@ -92,9 +93,7 @@ class Hottopixx(Solver):
         allow_fewer: bool = False,
     ) -> None:
         check_geometry(geometry)
-        if noise is not None:
-            check_number(noise, name="noise", minimum=0.0)
-        self.noise = noise
+        self.noise = None if noise is None else check_number(noise, name="noise", minimum=0.0)
         self.robust = check_flag(robust, name="robust")
         self.geometry = geometry
         self.max_work = check_limit(max_work)
@@ -102,7 +101,7 @@ class Hottopixx(Solver):
 
     def _select(self, data: RowMatrix, k: int, rng: np.random.Generator) -> Selection:
         check_work(data.shape, self.max_work, "the localising matrix")
-        rows, points = distinct_points(data, 1 if self.allow_fewer else k, self.geometry)
+        rows, points = program_points(data, 1 if self.allow_fewer else k, self.geometry)
         k = min(k, len(points))
         if self.noise is None:
             program = by_columns(points, k, rng)
@@ -162,7 +161,7 @@ def solve(
     ``trace=None`` leaves Σ d free.
     """
     (m, n), c = points.shape, len(columns)
-    check_memory(_program_bytes(m, n, c), f"the linear program of {m}×{c} weights and {m}×{n} residuals")
+    check_memory(_program_bytes(m, n, c), f"the linear program of {m}×{c} weights and {m}×{n} residuals", FEWER_ROWS)
     W = sp.csr_array(points[columns].T)
     one, parts = sp.eye_array(m, format="csr"), sp.eye_array(m * n, format="csr")
     blocks = [
@@ -195,6 +194,8 @@ def solve(
         bounds=np.stack([np.zeros(len(cost)), upper], axis=1),
         method="highs-ipm",
     )
+    if solution is None and trace is None:  # every row explains itself; this is a failure by rounding
+        raise FastAnchorsError(f"HiGHS found no weights for {m} rows; use a larger noise, or noise=None")
     if solution is None:
         raise InvalidInputError(
             f"no {trace} rows explain the others within 2·noise = {bound:.3g} of the largest row; use a larger noise "
@@ -224,9 +225,8 @@ def by_columns(points: NDArray[np.float64], k: int, rng: np.random.Generator) ->
     negative, the restricted optimum is the optimum over all columns.
     """
     (m, n), size = points.shape, min(len(points), 3 * k)
-    check_memory(
-        _program_bytes(m, n, size) + 24 * m * m, f"the linear program of {m}×{size} weights and the rates of {m}×{m}"
-    )
+    what = f"the linear program of {m}×{size} weights and the rates of {m}×{m}"
+    check_memory(_program_bytes(m, n, size) + 24 * m * m, what, FEWER_ROWS)
     columns = np.sort(_extreme(points, size, k, rng))
     while True:
         program = solve(points, columns, k)
@@ -256,14 +256,16 @@ def gather(points: NDArray[np.float64], weight: NDArray[np.float64], k: int) -> 
     """k rows from a spread-out diagonal: one for each neighbourhood that has the weight of an anchor.
 
     Uses the smallest radius at which k disjoint neighbourhoods have more than k/(k + 1) each, heaviest first; if noise
-    leaves no such radius, the one at which the k-th is heaviest. Returns the row of largest weight of each.
+    leaves no such radius, the one at which the k-th is heaviest. Returns the row of largest weight of each. Of equally
+    heavy neighbourhoods, that of the largest row comes first.
     """
     support = np.flatnonzero(weight > 1e-9)
     if len(support) <= k:
         return support[np.argsort(-weight[support], kind="stable")]
     own = weight[support]
     distance = np.stack([np.abs(points[support] - points[i]).sum(axis=1) for i in support])
-    best: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+    by_size = np.argsort(-np.round(points[support].sum(axis=1), 12), kind="stable")
+    best = np.argsort(-own, kind="stable")[:k]
     best_least = -1.0
     for radius in np.unique(np.round(distance, 12)):
         near = distance <= radius + 1e-12
@@ -272,7 +274,7 @@ def gather(points: NDArray[np.float64], weight: NDArray[np.float64], k: int) -> 
         least = np.inf
         for position in range(k):
             mass = near @ left
-            centre = int(np.argmax(mass))
+            centre = int(by_size[np.argmax(mass[by_size] >= mass.max() - 1e-9)])
             least = min(least, float(mass[centre]))
             chosen[position] = np.argmax(np.where(near[centre], left, -1.0))
             left[near[centre]] = 0.0

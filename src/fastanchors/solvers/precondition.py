@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import jit
+from .._parallel import one_blas_thread
 from ..errors import InvalidInputError, RankError
 from ..greedy.reader import Reader
 from ..greedy.successive import successive_projection
@@ -32,6 +33,7 @@ _FLAT = 1e-6  # singular values below this part of the largest are lost in a mat
 _SETTLED = 1e-8  # relative change of the singular values at which subspace iteration stops
 
 
+@one_blas_thread()  # the order of summation must not depend on the number of threads
 def preconditioner(
     method: str,
     data: RowMatrix,

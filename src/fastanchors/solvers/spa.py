@@ -11,13 +11,13 @@ from .._validate import check_choice, check_flag, check_tolerance
 from ..anchors import Certificate
 from ..greedy.reader import Reader
 from ..greedy.successive import Path, certified, default_tolerance, successive_projection
-from ..greedy.ties import EQUAL, TIE, choose
+from ..greedy.ties import EQUAL, TIE
 from ..greedy.view_rounding import view_doubts
 from ..matrix import ArrayMatrix, RowMatrix
 from ._solver import Selection, Solver
 from .robust import Robust, Supported, as_robust
 
-__all__ = ["EQUAL", "SPA", "TIE", "certified", "choose"]
+__all__ = ["EQUAL", "SPA", "TIE", "certified"]
 
 _METHODS = ("spa", "svd", "mve")  # of preconditioning
 
