@@ -243,6 +243,15 @@ elif kind in ("bytes", "wider"):  # sums and sketches, and converted entries, ar
     rows = rng.integers(0, 100, (1_500_000 if kind == "bytes" else 500_000, 30), np.uint8)
 elif kind == "dense":
     rows = (np.full((40, 60_000), 7, np.uint8) + rng.integers(0, 9, (40, 60_000), np.uint8) for _ in range(10))
+elif kind in ("frame", "table"):  # columns of two types, and those of Arrow
+    import pandas as pd, pyarrow as pa
+    for small in (pd.DataFrame({"a": [1.0, 2.0], "b": [1, 2]}), pa.table({"a": [1.0, 2.0], "b": [1.0, 2.0]})):
+        fa.build(small, path, overwrite=True).close()
+    columns = {f"c{j}": rng.random(200_000) for j in range(60)}
+    if kind == "frame":
+        columns |= {f"c{j}": rng.integers(0, 9, 200_000) for j in range(0, 60, 2)}
+    rows = pd.DataFrame(columns) if kind == "frame" else pa.table(columns)
+    del columns
 else:
     fa.build(sp.random_array((20_000, 4000), density=0.01, rng=99, format="csr"), path, overwrite=True).close()
     rows = (sp.random_array((20_000, 4000), density=0.01, rng=i, format="csr") for i in range(5))
@@ -289,12 +298,14 @@ print((most[0] - before) * 1024 / limit, opened.sidecar_arrays("fas") is not Non
         ("bytes", True),
         ("wider", False),
         ("compact", False),
+        ("frame", True),
+        ("table", True),
     ],
 )
 def test_builds_and_appends_of_any_rows_stay_below_the_limit(tmp_path, kind, indexed):
     """161 MiB for few wide rows of which some have no zeros, 520 for many, 230 for dense bytes, 78 for the append of an
     iterator (40 of them its own), 270 for 1,200,000 tied rows, 100 for pairs, 70 for rows of 30 bytes, 200 for these
-    appended to doubles were taken under a limit of 64 MiB."""
+    appended to doubles, 117 for a frame of two types or an Arrow table were taken under a limit of 64 MiB."""
     run = [sys.executable, "-W", "ignore", "-c", BUILDER, str(tmp_path / "s"), kind]
     done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
     taken, has_index = done.stdout.split()
