@@ -98,6 +98,22 @@ def test_updates_of_bytes_in_large_shards_stay_below_the_limit(tmp_path):
     assert float(done.stdout) < 1
 
 
+EMPTY = (
+    WRITER.replace("10_000 if", "200_000 if")
+    .replace("density=0.01", "density=1e-8 if rows > 500 else 0.01")
+    .replace("64 << 20", "16 << 20")
+    .replace("limit).close()", "limit, sidecars=()).close()")
+)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_new_entries_of_empty_rows_stay_below_the_limit(tmp_path):
+    """18 MiB under a limit of 16: pages of shards without entries were kept when the shards were moved to files."""
+    run = [sys.executable, "-W", "ignore", "-c", EMPTY, str(tmp_path / "s"), "sparse"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
+    assert float(done.stdout) < 1
+
+
 PENDING = """
 import sys, threading
 import numpy as np, scipy.sparse as sp, fastanchors as fa

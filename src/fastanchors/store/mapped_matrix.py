@@ -97,11 +97,11 @@ class MappedMatrix(SampleMatrix):
 
     def _write_to(self, b: int, i: Array, j: Array, x: Array, changed: int) -> None:
         """Write entries of one block, after which ``changed`` bytes of it are changed, or all if it was rebuilt."""
-        block, entries = self._held[b], self._held[b].entries
+        block, before = self._held[b], self._held[b].sides
         block.write(i, j, x)
-        if block.entries is not entries:  # many new entries: the block was rebuilt in memory
+        if block.sides is not before:  # many new entries: the block was rebuilt in memory
             changed = block.nbytes
-            release_pages(entries)
+            release_pages(before.rows.sums)
             self._moved_blocks = [other for other in self._moved_blocks if other is not block]
         if changed:
             self._dirty[b] = block, changed
@@ -145,7 +145,8 @@ class MappedMatrix(SampleMatrix):
         """The same block, mapped from an unlinked file that takes its changes."""
         moved = block.moved(self._in_scratch)
         self._guard.shared = StoreError(CHANGED_ELSEWHERE)
-        release_pages(block.entries)  # the names of the rows keep its map, but not the pages that writes have changed
+        # The names of the rows keep its map, but not the pages that writes have changed. Every block has sums.
+        release_pages(block.sides.rows.sums)
         return moved
 
     def _in_scratch(self, arrays: dict[str, Array]) -> dict[str, Array]:
