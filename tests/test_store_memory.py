@@ -149,8 +149,10 @@ with fa.open(path, mode="r+", memory_limit=limit) as S:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    for _ in range(52 if kind == "compactions" else 150):
-        change(S, 10 if sparse else 10_000, 500 if sparse else 0)
+    steps = {"appends": (150, 10, 500), "compactions": (52, 10, 500), "grown": (100, 20_000, 0)}
+    count, entries, rows = steps.get(kind, (150, 10_000, 0))
+    for _ in range(count):
+        change(S, entries, rows)
         if kind == "compactions":
             S.commit()
     S.commit()
@@ -161,9 +163,10 @@ with fa.open(path, mode="r+", memory_limit=limit) as S:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("kind", ["updates", "appends", "compactions"])
+@pytest.mark.parametrize("kind", ["updates", "appends", "compactions", "grown"])
 def test_what_is_not_committed_yet_stays_below_the_limit(tmp_path, kind):
-    """93 MiB for 1,500,000 entries, 188 for 150 appends of 0.24 MB, 71 for the compactions among 52 commits."""
+    """93 MiB for 1,500,000 entries, 188 for 150 appends of 0.24 MB, 71 for the compactions among 52 commits, 92 for
+    2,000,000 new non-zeros in a store of 800,000."""
     run = [sys.executable, "-W", "ignore", "-c", PENDING, str(tmp_path / "s"), kind]
     done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
     taken, generation = done.stdout.split()
@@ -396,6 +399,42 @@ def test_moved_blocks_are_the_same_matrix(tmp_path, sparse, normalize, monkeypat
             S.check()
         assert moved
         assert not list((tmp_path / "s").glob("scratch-*"))
+    with fa.open(tmp_path / "s") as S:
+        np.testing.assert_array_equal(S.raw(*np.indices(A.shape)), A)
+    fa.verify(tmp_path / "s")
+
+
+@pytest.mark.parametrize("columns", [True, False])
+@pytest.mark.parametrize("room", ["always", "sometimes", "never"])
+def test_shards_with_many_new_entries_are_rebuilt_in_files(tmp_path, room, columns, monkeypatch):
+    """Where the disk has no room for these files, in memory."""
+    rng = np.random.default_rng(0)
+    A = rng.random((3000, 300)) * (rng.random((3000, 300)) < 0.02)
+    write, calls, mapped = mapped_matrix.write_all, [], []
+
+    def limited(*args):
+        calls.append(args)
+        if room == "never" or (room == "sometimes" and len(calls) % 2):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(*args)
+
+    monkeypatch.setattr(mapped_matrix, "write_all", limited)
+    with fa.build(sp.csr_array(A), tmp_path / "s", columns=columns, memory_limit=LIMIT, sidecars=()) as S:
+        S[0, 0] = A[0, 0] = 0.5
+        for step in range(6):
+            S._matrix._limit = 1 << (25 if step == 2 else 18)
+            i, j, x = rng.integers(0, 3000, 7000), rng.integers(0, 300, 7000), rng.random(7000)
+            x[::9] = 0
+            S.update(i, j, x)
+            for each in zip(i, j, x, strict=True):
+                A[each[0], each[1]] = each[2]
+            mapped += [block.entries.base is not None for block in S._blocks]
+            np.testing.assert_array_equal(S.raw(*np.indices(A.shape)), A)
+            S.check()
+            if step == 3:
+                S.commit()
+        assert calls
+        assert any(mapped)
     with fa.open(tmp_path / "s") as S:
         np.testing.assert_array_equal(S.raw(*np.indices(A.shape)), A)
     fa.verify(tmp_path / "s")
