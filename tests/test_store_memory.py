@@ -114,6 +114,25 @@ def test_new_entries_of_empty_rows_stay_below_the_limit(tmp_path):
     assert float(done.stdout) < 1
 
 
+LARGE = (
+    WRITER.replace("10_000 if", "2000 if").split("    before, most")[0]
+    + """
+    i, j, x = rng.integers(0, m, 2_000_000), rng.integers(0, n, 2_000_000), rng.random(2_000_000)
+    before = held()
+    S.update(i, j, x)
+    print((held() - before) * 1024 / limit)
+"""
+)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_large_update_gives_back_its_memory(tmp_path):
+    """75 MiB were kept under a limit of 64 after 2,000,000 new entries in one call."""
+    run = [sys.executable, "-W", "ignore", "-c", LARGE, str(tmp_path / "s"), "sparse"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
+    assert float(done.stdout) < 0.5
+
+
 PENDING = """
 import sys, threading
 import numpy as np, scipy.sparse as sp, fastanchors as fa

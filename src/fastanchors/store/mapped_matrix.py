@@ -3,7 +3,8 @@
 A write to a mapped block copies the pages it touches, about ten per entry, and rows appended to the journal are blocks
 in memory. If these would exceed half of the memory limit, the blocks with most of them are written to scratch files.
 From then on writes to these blocks go to the file, and the system can drop and reload their pages: a block moves once.
-The files of the store do not change. Scratch files are unlinked at once, so they disappear with the process.
+Where room is short, a sparse block that is rebuilt, because it has many new entries, puts them in such a file too. The
+files of the store do not change. Scratch files are unlinked at once, so they disappear with the process.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ __all__ = ["CHANGED_ELSEWHERE", "DIRTY_BYTES", "MappedMatrix"]
 DIRTY_BYTES = 10 * 4096  # bytes of pages that one changed entry touches: two sides, their trees, row and column sums
 _REBUILT = 3  # times the bytes of a block: itself, the new one, and temporary arrays, while it is rebuilt in memory
 _PIECE = 1 << 20
+_MANY = 1 << 16  # entries written together whose temporary arrays are worth giving back
 CHANGED_ELSEWHERE = "this store is being changed in the parent process; open it again in the new process"
 
 
@@ -92,6 +94,9 @@ class MappedMatrix(SampleMatrix):
             except BaseException:
                 super()._write(i, j, before)
                 raise
+            if len(i) >= _MANY:
+                del before
+                release_freed()
 
     def _write_in_steps(self, i: Array, j: Array, x: Array) -> None:
         """Write a bounded number of entries at a time, because room is short."""
