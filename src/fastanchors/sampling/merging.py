@@ -17,7 +17,7 @@ from ..matrix.contract import Rows
 from .row_block import Block, refuse_unless
 from .segment_trees import Array
 
-__all__ = ["MakeArrays", "in_memory", "merged"]
+__all__ = ["MakeArrays", "by_column", "in_memory", "merged"]
 
 _AT_ONCE, _PARTS = 1 << 17, 32  # entries merged at a time, or one part in this many of all
 
@@ -28,6 +28,11 @@ MakeArrays: TypeAlias = Callable[[Sequence[tuple[int, Any]]], list[Array]]
 def in_memory(wanted: Sequence[tuple[int, Any]]) -> list[Array]:
     """Arrays in memory, as :data:`MakeArrays`."""
     return [np.empty(length, dtype) for length, dtype in wanted]
+
+
+def by_column(A: Rows, columns: bool) -> Rows:
+    """CSR as CSC; without ``columns`` one that has none."""
+    return A.tocsc() if columns else sp.csc_array((A.data[:0], A.indices[:0], A.indptr[:1]), shape=(A.shape[0], 0))
 
 
 def merged(block: Block, make: MakeArrays) -> tuple[Rows, Rows]:

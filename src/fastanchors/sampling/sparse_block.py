@@ -18,7 +18,7 @@ from .entry_kernels import NO_SUMS, InsertedSums, set_stored
 from .gather import Taken, gathered
 from .inserted_entries import InsertedEntries, Pools
 from .l1_view import NONZERO, View, fresh_view, view_dtype, view_scale, view_weights, with_marks
-from .merging import MakeArrays, in_memory, merged
+from .merging import MakeArrays, by_column, merged
 from .row_block import (
     Block,
     Sides,
@@ -50,15 +50,14 @@ class SparseBlock(Block):
         super().__init__(shape, view, sides)
         self._indptrs = indptrs
         self.inserted: InsertedEntries | None = None
-        self.make_arrays: MakeArrays = in_memory  # for the entries when the block is rebuilt
+        self.make_arrays: MakeArrays | None = None  # for the entries when the block is rebuilt; None: in memory
 
     @classmethod
     def build(cls, A: Rows, *, l1: bool, columns: bool = True) -> SparseBlock:
         """From canonical CSR (sorted, no duplicates)."""
         indptr, indices = _index_type(A.indptr, A.nnz), _index_type(A.indices, max(A.shape))
         owned = sp.csr_array((A.data.copy(), indices, indptr), shape=A.shape, copy=False)
-        empty = sp.csc_array((A.data[:0], indices[:0], indptr[:1]), shape=(A.shape[0], 0))
-        return cls._adopt(owned, owned.tocsc() if columns else empty, l1=l1)
+        return cls._adopt(owned, by_column(owned, columns), l1=l1)
 
     @classmethod
     def _adopt(cls, A: Rows, C: Rows, *, l1: bool) -> SparseBlock:
@@ -129,7 +128,10 @@ class SparseBlock(Block):
         return not self.drifted and self.inserted is None
 
     def rebuilt(self) -> SparseBlock:
-        return self._adopt(*merged(self, self.make_arrays), l1=self.l1)
+        if self.make_arrays is not None:
+            return self._adopt(*merged(self, self.make_arrays), l1=self.l1)
+        stored = self.rows(np.arange(self.shape[0]), view=False)
+        return self._adopt(stored, by_column(stored, self.has_columns), l1=self.l1)
 
     @property
     def nbytes(self) -> int:

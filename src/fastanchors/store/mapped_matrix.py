@@ -167,7 +167,7 @@ class MappedMatrix(SampleMatrix):
     def _prepare(self, block: Block, short: bool) -> None:
         """Determine where a sparse block puts its entries if it is rebuilt: if room is ``short``, in a file."""
         if isinstance(block, SparseBlock):
-            block.make_arrays = self._arrays_in_file if short else in_memory
+            block.make_arrays = self._arrays_in_file if short else None
 
     def _arrays_in_file(self, wanted: Sequence[tuple[int, Any]]) -> list[Array]:
         """New arrays, mapped from an unlinked file; in memory if the disk has no room."""
