@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import fastanchors as fa
 from fastanchors._parallel import one_thread
+from fastanchors.sampling import merging
 from fastanchors.sampling.block_stack import by_block, sorted_places
 from fastanchors.sampling.block_stack_kernels import choose_blocks, holding_blocks
 from fastanchors.sampling.drawing import split
@@ -186,6 +187,31 @@ def test_rows_from_blocks_with_zeros_and_with_new_entries(normalize):
 
 
 # --- entries buffered -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_once", [1, 50, 1 << 17])
+@pytest.mark.parametrize("columns", [True, False])
+@pytest.mark.parametrize("dtype", [np.float64, np.uint8])
+def test_merged_entries_are_those_of_scipy(dtype, columns, at_once, monkeypatch):
+    monkeypatch.setattr(merging, "_AT_ONCE", at_once)
+    monkeypatch.setattr(merging, "_PARTS", 1000)
+    rng = np.random.default_rng(0)
+    A = (rng.integers(1, 9, (200, 30)) * (rng.random((200, 30)) < 0.1)).astype(dtype)
+    A[50:60] = A[199] = 0
+    block = SparseBlock.build(sp.csr_array(A), l1=True, columns=columns)
+    for new in (0, 300):
+        i, j, x = rng.integers(0, 199, new), rng.integers(0, 30, new), rng.integers(0, 3, new).astype(dtype)
+        block.write(i, j, x)
+        for each in zip(i, j, x, strict=True):
+            A[each[0], each[1]] = each[2]
+        rows, across = merging.merged(block, merging.in_memory)
+        expected = sp.csr_array(A)
+        for found, wanted in [(rows, expected), (across, expected.tocsc() if columns else sp.csc_array((200, 0)))]:
+            assert found.shape == wanted.shape
+            np.testing.assert_array_equal(found.indptr, wanted.indptr)
+            np.testing.assert_array_equal(found.indices, wanted.indices)
+            np.testing.assert_array_equal(found.data, wanted.data)
+        block.rebuilt().check()
 
 
 def test_single_entries_are_visible_to_every_reader():

@@ -98,6 +98,41 @@ def test_updates_of_bytes_in_large_shards_stay_below_the_limit(tmp_path):
     assert float(done.stdout) < 1
 
 
+EMPTY = (
+    WRITER.replace("10_000 if", "200_000 if")
+    .replace("density=0.01", "density=1e-8 if rows > 500 else 0.01")
+    .replace("64 << 20", "16 << 20")
+    .replace("limit).close()", "limit, sidecars=()).close()")
+)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_new_entries_of_empty_rows_stay_below_the_limit(tmp_path):
+    """18 MiB under a limit of 16: pages of shards without entries were kept when the shards were moved to files."""
+    run = [sys.executable, "-W", "ignore", "-c", EMPTY, str(tmp_path / "s"), "sparse"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
+    assert float(done.stdout) < 1
+
+
+LARGE = (
+    WRITER.replace("10_000 if", "2000 if").split("    before, most")[0]
+    + """
+    i, j, x = rng.integers(0, m, 2_000_000), rng.integers(0, n, 2_000_000), rng.random(2_000_000)
+    before = held()
+    S.update(i, j, x)
+    print((held() - before) * 1024 / limit)
+"""
+)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_large_update_gives_back_its_memory(tmp_path):
+    """75 MiB were kept under a limit of 64 after 2,000,000 new entries in one call."""
+    run = [sys.executable, "-W", "ignore", "-c", LARGE, str(tmp_path / "s"), "sparse"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
+    assert float(done.stdout) < 0.5
+
+
 PENDING = """
 import sys, threading
 import numpy as np, scipy.sparse as sp, fastanchors as fa
@@ -133,8 +168,10 @@ with fa.open(path, mode="r+", memory_limit=limit) as S:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    for _ in range(52 if kind == "compactions" else 150):
-        change(S, 10 if sparse else 10_000, 500 if sparse else 0)
+    steps = {"appends": (150, 10, 500), "compactions": (52, 10, 500), "grown": (100, 20_000, 0)}
+    count, entries, rows = steps.get(kind, (150, 10_000, 0))
+    for _ in range(count):
+        change(S, entries, rows)
         if kind == "compactions":
             S.commit()
     S.commit()
@@ -145,9 +182,10 @@ with fa.open(path, mode="r+", memory_limit=limit) as S:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("kind", ["updates", "appends", "compactions"])
+@pytest.mark.parametrize("kind", ["updates", "appends", "compactions", "grown"])
 def test_what_is_not_committed_yet_stays_below_the_limit(tmp_path, kind):
-    """93 MiB for 1,500,000 entries, 188 for 150 appends of 0.24 MB, 71 for the compactions among 52 commits."""
+    """93 MiB for 1,500,000 entries, 188 for 150 appends of 0.24 MB, 71 for the compactions among 52 commits, 92 for
+    2,000,000 new non-zeros in a store of 800,000."""
     run = [sys.executable, "-W", "ignore", "-c", PENDING, str(tmp_path / "s"), kind]
     done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
     taken, generation = done.stdout.split()
@@ -243,6 +281,15 @@ elif kind in ("bytes", "wider"):  # sums and sketches, and converted entries, ar
     rows = rng.integers(0, 100, (1_500_000 if kind == "bytes" else 500_000, 30), np.uint8)
 elif kind == "dense":
     rows = (np.full((40, 60_000), 7, np.uint8) + rng.integers(0, 9, (40, 60_000), np.uint8) for _ in range(10))
+elif kind in ("frame", "table"):  # columns of two types, and those of Arrow
+    import pandas as pd, pyarrow as pa
+    for small in (pd.DataFrame({"a": [1.0, 2.0], "b": [1, 2]}), pa.table({"a": [1.0, 2.0], "b": [1.0, 2.0]})):
+        fa.build(small, path, overwrite=True).close()
+    columns = {f"c{j}": rng.random(200_000) for j in range(60)}
+    if kind == "frame":
+        columns |= {f"c{j}": rng.integers(0, 9, 200_000) for j in range(0, 60, 2)}
+    rows = pd.DataFrame(columns) if kind == "frame" else pa.table(columns)
+    del columns
 else:
     fa.build(sp.random_array((20_000, 4000), density=0.01, rng=99, format="csr"), path, overwrite=True).close()
     rows = (sp.random_array((20_000, 4000), density=0.01, rng=i, format="csr") for i in range(5))
@@ -289,12 +336,14 @@ print((most[0] - before) * 1024 / limit, opened.sidecar_arrays("fas") is not Non
         ("bytes", True),
         ("wider", False),
         ("compact", False),
+        ("frame", True),
+        ("table", True),
     ],
 )
 def test_builds_and_appends_of_any_rows_stay_below_the_limit(tmp_path, kind, indexed):
     """161 MiB for few wide rows of which some have no zeros, 520 for many, 230 for dense bytes, 78 for the append of an
     iterator (40 of them its own), 270 for 1,200,000 tied rows, 100 for pairs, 70 for rows of 30 bytes, 200 for these
-    appended to doubles were taken under a limit of 64 MiB."""
+    appended to doubles, 117 for a frame of two types or an Arrow table were taken under a limit of 64 MiB."""
     run = [sys.executable, "-W", "ignore", "-c", BUILDER, str(tmp_path / "s"), kind]
     done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
     taken, has_index = done.stdout.split()
@@ -369,6 +418,42 @@ def test_moved_blocks_are_the_same_matrix(tmp_path, sparse, normalize, monkeypat
             S.check()
         assert moved
         assert not list((tmp_path / "s").glob("scratch-*"))
+    with fa.open(tmp_path / "s") as S:
+        np.testing.assert_array_equal(S.raw(*np.indices(A.shape)), A)
+    fa.verify(tmp_path / "s")
+
+
+@pytest.mark.parametrize("columns", [True, False])
+@pytest.mark.parametrize("room", ["always", "sometimes", "never"])
+def test_shards_with_many_new_entries_are_rebuilt_in_files(tmp_path, room, columns, monkeypatch):
+    """Where the disk has no room for these files, in memory."""
+    rng = np.random.default_rng(0)
+    A = rng.random((3000, 300)) * (rng.random((3000, 300)) < 0.02)
+    write, calls, mapped = mapped_matrix.write_all, [], []
+
+    def limited(*args):
+        calls.append(args)
+        if room == "never" or (room == "sometimes" and len(calls) % 2):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(*args)
+
+    monkeypatch.setattr(mapped_matrix, "write_all", limited)
+    with fa.build(sp.csr_array(A), tmp_path / "s", columns=columns, memory_limit=LIMIT, sidecars=()) as S:
+        S[0, 0] = A[0, 0] = 0.5
+        for step in range(6):
+            S._matrix._limit = 1 << (25 if step == 2 else 18)
+            i, j, x = rng.integers(0, 3000, 7000), rng.integers(0, 300, 7000), rng.random(7000)
+            x[::9] = 0
+            S.update(i, j, x)
+            for each in zip(i, j, x, strict=True):
+                A[each[0], each[1]] = each[2]
+            mapped += [block.entries.base is not None for block in S._blocks]
+            np.testing.assert_array_equal(S.raw(*np.indices(A.shape)), A)
+            S.check()
+            if step == 3:
+                S.commit()
+        assert calls
+        assert any(mapped)
     with fa.open(tmp_path / "s") as S:
         np.testing.assert_array_equal(S.raw(*np.indices(A.shape)), A)
     fa.verify(tmp_path / "s")

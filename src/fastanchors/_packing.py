@@ -83,8 +83,11 @@ def packing_of_xarray(array: Any, name: str) -> Packing:
     return packing(_attributes(array), array.dtype, name, (*_FILLS, "nodata"))
 
 
-def check_unpacked(array: Any, values: NDArray[Any], name: str) -> None:
-    """Raise if a ``DataArray`` says that its ``values`` are others than those stored, or that one is missing."""
+def check_unpacked(array: Any, values: NDArray[Any], name: str, first_row: int = 0) -> None:
+    """Raise if a ``DataArray`` says that its ``values`` are others than those stored, or that one is missing.
+
+    ``first_row`` is added to the reported row, for parts of a larger array.
+    """
     known = _attributes(array)
     facts = packing(known, values.dtype, name)
     packed = {"scale_factor": facts.factor != 1, "add_offset": facts.offset != 0}
@@ -99,8 +102,8 @@ def check_unpacked(array: Any, values: NDArray[Any], name: str) -> None:
         if gone.any():
             row, column = np.argwhere(gone)[0]
             raise InvalidInputError(
-                f"{name}[{row}, {column}] is missing: it is the {key} {values[row, column]:g}; fill in a number, or "
-                "leave the row out"
+                f"{name}[{row + first_row}, {column}] is missing: it is the {key} {values[row, column]:g}; fill in a "
+                "number, or leave the row out"
             )
 
 

@@ -36,13 +36,13 @@ def is_index_level(column: Any) -> bool:
     return isinstance(column, str) and _LEVEL.fullmatch(column) is not None
 
 
-def as_frame(source: Any, name: str) -> Any:
+def as_frame(source: Any, name: str, *, first_row: int = 0) -> Any:
     """An Arrow table or a two-dimensional ``DataArray`` as a pandas frame; all other objects as they are.
 
     The index of a frame that pandas has written to Arrow is the index again, also if only the names of its columns say
     so (:func:`is_index_level`); pandas frames with such columns get that index, and polars frames become pandas frames.
     Coordinates of a ``DataArray`` are index and columns; an axis without them is counted from 0. Raises if its
-    attributes say that its numbers are packed.
+    attributes say that its numbers are packed. ``first_row`` is the number of its first row in errors.
     """
     if is_arrow(source):
         return _with_index(_frame_of_arrow(source, name))
@@ -59,7 +59,7 @@ def as_frame(source: Any, name: str) -> Any:
         values = source.to_numpy()
     except (TypeError, ValueError, RuntimeError) as error:  # of indexes and arrays that are not those of NumPy
         raise InvalidTypeError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
-    check_unpacked(source, values, name)
+    check_unpacked(source, values, name, first_row)
     return pd.DataFrame(values, index=rows, columns=columns)
 
 

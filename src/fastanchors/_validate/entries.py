@@ -39,8 +39,11 @@ _NO_REALS = (
 )
 
 
-def numeric(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """The values in a supported native type: an integer type, float32 or float64; objects become float64."""
+def numeric(values: NDArray[Any], name: str, *, first_row: int = 0) -> NDArray[Any]:
+    """The values in a supported native type: an integer type, float32 or float64; objects become float64.
+
+    ``first_row`` is added to the reported row, for blocks of a larger matrix.
+    """
     kind = values.dtype.kind
     if kind == "b":
         return values.astype(np.uint8)
@@ -51,11 +54,11 @@ def numeric(values: NDArray[Any], name: str) -> NDArray[Any]:
     if kind in "iuf":
         return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
     if kind == "O":
-        check_objects(values, name)
+        check_objects(values, name, first_row)
         try:
             doubles = values.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise InvalidTypeError(_no_number(values, name)) from None
+            raise InvalidTypeError(_no_number(values, name, first_row)) from None
         return doubles
     raise InvalidTypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
 
@@ -115,11 +118,11 @@ def check_unrounded(values: NDArray[Any], name: str) -> None:
         raise InvalidInputError(_rounded(values.reshape(-1)[int(np.argmax(bad))], name))
 
 
-def check_objects(values: NDArray[Any], name: str) -> None:
+def check_objects(values: NDArray[Any], name: str, first_row: int = 0) -> None:
     """Raise on objects that NumPy would convert to other numbers: text, complex, dates, None, integers beyond 2⁵³."""
     kinds = set(map(type, values.flat))
     if any(issubclass(kind, _NO_REALS) for kind in kinds):
-        raise InvalidTypeError(_no_number(values, name))
+        raise InvalidTypeError(_no_number(values, name, first_row))
     if any(issubclass(kind, int | np.integer) for kind in kinds):
         check_whole_objects(values.flat, name)
 
@@ -140,7 +143,7 @@ def _rounded(value: Any, name: str) -> str:
     )
 
 
-def _no_number(values: NDArray[Any], name: str) -> str:
+def _no_number(values: NDArray[Any], name: str, first_row: int) -> str:
     """Error message that names the first object that is not a number."""
     for place, value in np.ndenumerate(values):
         try:
@@ -148,7 +151,7 @@ def _no_number(values: NDArray[Any], name: str) -> str:
                 raise TypeError
             float(value)
         except (TypeError, ValueError, OverflowError):
-            where = f"[{', '.join(map(str, place))}]" if values.ndim == 2 else ""
+            where = f"[{place[0] + first_row}, {place[1]}]" if values.ndim == 2 else ""
             kind = type(value).__name__
             if kind in ("NAType", "NaTType", "NoneType"):
                 return f"{name}{where} is missing; remove or impute it first"

@@ -26,6 +26,7 @@ from .envi import find_header
 from .numbers import open_bytes
 from .row_source import Source, reading
 from .scene_objects import is_scene_object, scene_object
+from .tables import SlicedTable, from_table
 from .zarr_array import zarr_source
 
 __all__ = ["check_options", "formats", "open_source", "register_object"]
@@ -156,10 +157,14 @@ def _labelled_source(source: Any, options: dict[str, Any]) -> Source:
             with contextlib.suppress(StoreError):  # a file that is open for writing cannot be opened again
                 return open_source(source.filename, format="h5ad", layer=layer, **options)
         source = source.to_memory()
-    values, row_names, column_names = labelled(source, layer=layer, name="the matrix")
+    table = SlicedTable.of(source, "the matrix")
+    if table is None:
+        values, row_names, column_names = labelled(source, layer=layer, name="the matrix")
+    else:
+        values, row_names, column_names = table, table.row_names(), table.column_names
     options.setdefault("row_names", row_names)
     options.setdefault("column_names", column_names)
-    return _call(arrays.from_array, values, options)
+    return _call(arrays.from_array if table is None else from_table, values, options)
 
 
 def _reader(name: str) -> Callable[..., Source]:

@@ -18,10 +18,12 @@ __all__ = [
     "frame_values",
     "holds_numbers",
     "is_labelled",
+    "label_place",
     "labelled",
     "nullable_dtype",
     "package",
     "take_labels",
+    "without_column",
 ]
 
 
@@ -71,22 +73,38 @@ def take_labels(frame: Any, *, name: str = "A") -> tuple[Any, list[str] | None]:
     pandas makes a range of any labels with even steps, such as those of ``frame[5:]``.
     """
     frame = as_frame(frame, name)
+    if package(frame) == "polars" and not hasattr(frame, "to_numpy"):
+        raise InvalidTypeError(f"{name} is a polars {type(frame).__name__}; collect() it first")
+    place = label_place(frame)
+    if place is not None:
+        labels = frame.iloc[:, place] if hasattr(frame, "index") else frame[frame.columns[place]].to_list()
+        return without_column(frame, place), [str(label) for label in labels]
+    if not hasattr(frame, "index"):
+        return frame, None
+    is_range = type(frame.index).__name__ == "RangeIndex"
+    counts = is_range and frame.index.start == 0 and frame.index.step == 1
+    return frame, None if counts else [str(label) for label in frame.index]
+
+
+def label_place(frame: Any) -> int | None:
+    """The column of text that names the rows of a frame, or None."""
     if hasattr(frame, "index"):
-        if type(frame.index).__name__ != "RangeIndex":
-            return frame, [str(label) for label in frame.index]
+        if type(frame.index).__name__ == "RangeIndex" and len(frame):
+            for place, dtype in enumerate(frame.dtypes):
+                if dtype.kind in "OU" and isinstance(frame.iloc[0, place], str):
+                    return place
+    elif package(frame) == "polars":
         for place, dtype in enumerate(frame.dtypes):
-            if dtype.kind in "OU" and len(frame) and isinstance(frame.iloc[0, place], str):
-                rest = [column for column in range(frame.shape[1]) if column != place]
-                return frame.iloc[:, rest], [str(label) for label in frame.iloc[:, place]]
-        counts = frame.index.start == 0 and frame.index.step == 1
-        return frame, None if counts else [str(label) for label in frame.index]
-    if package(frame) == "polars":
-        if not hasattr(frame, "to_numpy"):
-            raise InvalidTypeError(f"{name} is a polars {type(frame).__name__}; collect() it first")
-        for column, dtype in frame.schema.items():
             if str(dtype) in ("String", "Utf8", "Categorical") or str(dtype).startswith("Enum"):
-                return frame.drop(column), [str(label) for label in frame[column].to_list()]
-    return frame, None
+                return place
+    return None
+
+
+def without_column(frame: Any, place: int) -> Any:
+    """The frame of pandas or polars without one of its columns."""
+    if not hasattr(frame, "index"):
+        return frame.drop(frame.columns[place])
+    return frame.iloc[:, [column for column in range(frame.shape[1]) if column != place]]
 
 
 def _expression(adata: Any, layer: str | None) -> Rows:

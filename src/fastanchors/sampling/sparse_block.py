@@ -18,6 +18,7 @@ from .entry_kernels import NO_SUMS, InsertedSums, set_stored
 from .gather import Taken, gathered
 from .inserted_entries import InsertedEntries, Pools
 from .l1_view import NONZERO, View, fresh_view, view_dtype, view_scale, view_weights, with_marks
+from .merging import MakeArrays, by_column, merged
 from .row_block import (
     Block,
     Sides,
@@ -49,20 +50,21 @@ class SparseBlock(Block):
         super().__init__(shape, view, sides)
         self._indptrs = indptrs
         self.inserted: InsertedEntries | None = None
+        self.make_arrays: MakeArrays | None = None  # for the entries when the block is rebuilt; None: in memory
 
     @classmethod
     def build(cls, A: Rows, *, l1: bool, columns: bool = True) -> SparseBlock:
         """From canonical CSR (sorted, no duplicates)."""
         indptr, indices = _index_type(A.indptr, A.nnz), _index_type(A.indices, max(A.shape))
         owned = sp.csr_array((A.data.copy(), indices, indptr), shape=A.shape, copy=False)
-        return cls._adopt(owned, l1=l1, columns=columns)
+        return cls._adopt(owned, by_column(owned, columns), l1=l1)
 
     @classmethod
-    def _adopt(cls, A: Rows, *, l1: bool, columns: bool) -> SparseBlock:
+    def _adopt(cls, A: Rows, C: Rows, *, l1: bool) -> SparseBlock:
+        """From the arrays of canonical CSR and CSC; these become arrays of the block."""
         rows = _forest(A.indptr, A.indices, A.data, l1=l1)
         build_forest(rows, NO_SCALE)
         scale = view_scale(rows.l1_sums)
-        C = A.tocsc() if columns else sp.csc_array((A.data[:0], A.indices[:0], A.indptr[:1]), shape=(A.shape[0], 0))
         other = _forest(C.indptr, C.indices, C.data, l1=False)
         build_forest(other, scale)
         weights = view_weights(rows.sums, rows.l1_sums)
@@ -126,8 +128,10 @@ class SparseBlock(Block):
         return not self.drifted and self.inserted is None
 
     def rebuilt(self) -> SparseBlock:
+        if self.make_arrays is not None:
+            return self._adopt(*merged(self, self.make_arrays), l1=self.l1)
         stored = self.rows(np.arange(self.shape[0]), view=False)
-        return self._adopt(stored, l1=self.l1, columns=self.has_columns)
+        return self._adopt(stored, by_column(stored, self.has_columns), l1=self.l1)
 
     @property
     def nbytes(self) -> int:

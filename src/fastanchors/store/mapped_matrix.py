@@ -3,27 +3,38 @@
 A write to a mapped block copies the pages it touches, about ten per entry, and rows appended to the journal are blocks
 in memory. If these would exceed half of the memory limit, the blocks with most of them are written to scratch files.
 From then on writes to these blocks go to the file, and the system can drop and reload their pages: a block moves once.
-The files of the store do not change. Scratch files are unlinked at once, so they disappear with the process.
+Where room is short, a sparse block that is rebuilt, because it has many new entries, puts them in such a file too. The
+files of the store do not change. Scratch files are unlinked at once, so they disappear with the process.
 """
 
 from __future__ import annotations
 
+import mmap
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .._maps import release_freed, release_pages
 from ..errors import StoreError
-from ..io.scratch import scratch_folder, scratch_in
+from ..io.scratch import scratch_file, scratch_folder, scratch_in
 from ..sampling.matrix import SampleMatrix
+from ..sampling.merging import in_memory
 from ..sampling.row_block import Block
 from ..sampling.segment_trees import Array
+from ..sampling.sparse_block import SparseBlock
 from .arrays_file import map_arrays, write_arrays
 from .files import disk_errors
+from .journal import write_all
 
 __all__ = ["CHANGED_ELSEWHERE", "DIRTY_BYTES", "MappedMatrix"]
 
 DIRTY_BYTES = 10 * 4096  # bytes of pages that one changed entry touches: two sides, their trees, row and column sums
+_REBUILT = 3  # times the bytes of a block: itself, the new one, and temporary arrays, while it is rebuilt in memory
+_PIECE = 1 << 20
+_MANY = 1 << 16  # entries written together whose temporary arrays are worth giving back
 CHANGED_ELSEWHERE = "this store is being changed in the parent process; open it again in the new process"
 
 
@@ -83,6 +94,9 @@ class MappedMatrix(SampleMatrix):
             except BaseException:
                 super()._write(i, j, before)
                 raise
+            if len(i) >= _MANY:
+                del before
+                release_freed()
 
     def _write_in_steps(self, i: Array, j: Array, x: Array) -> None:
         """Write a bounded number of entries at a time, because room is short."""
@@ -97,11 +111,12 @@ class MappedMatrix(SampleMatrix):
 
     def _write_to(self, b: int, i: Array, j: Array, x: Array, changed: int) -> None:
         """Write entries of one block, after which ``changed`` bytes of it are changed, or all if it was rebuilt."""
-        block, entries = self._held[b], self._held[b].entries
+        block, before = self._held[b], self._held[b].sides
+        self._prepare(block, self.changed_bytes - self._changed(b) + _REBUILT * block.nbytes > self._limit)
         block.write(i, j, x)
-        if block.entries is not entries:  # many new entries: the block was rebuilt in memory
+        if block.sides is not before:  # many new entries: the block was rebuilt
             changed = block.nbytes
-            release_pages(entries)
+            release_pages(before.rows.sums)
             self._moved_blocks = [other for other in self._moved_blocks if other is not block]
         if changed:
             self._dirty[b] = block, changed
@@ -115,8 +130,7 @@ class MappedMatrix(SampleMatrix):
         self._write_to(b, i, j, x, changed)
         grown = block.nbytes  # new entries are in memory
         self._dirty[b] = block, min(self._changed(b) + max(0, grown - size), grown)
-        if self._changed(b) > self._limit:
-            self._make_room(0)
+        self._make_room(self._limit)
 
     @property
     def changed_bytes(self) -> int:
@@ -143,10 +157,35 @@ class MappedMatrix(SampleMatrix):
 
     def _moved(self, block: Block) -> Block:
         """The same block, mapped from an unlinked file that takes its changes."""
+        self._prepare(block, True)
         moved = block.moved(self._in_scratch)
         self._guard.shared = StoreError(CHANGED_ELSEWHERE)
-        release_pages(block.entries)  # the names of the rows keep its map, but not the pages that writes have changed
+        # The names of the rows keep its map, but not the pages that writes have changed. Every block has sums.
+        release_pages(block.sides.rows.sums)
         return moved
+
+    def _prepare(self, block: Block, short: bool) -> None:
+        """Determine where a sparse block puts its entries if it is rebuilt: if room is ``short``, in a file."""
+        if isinstance(block, SparseBlock):
+            block.make_arrays = self._arrays_in_file if short else None
+
+    def _arrays_in_file(self, wanted: Sequence[tuple[int, Any]]) -> list[Array]:
+        """New arrays, mapped from an unlinked file; in memory if the disk has no room."""
+        assert self._folder is not None
+        try:
+            with scratch_in(self._folder), scratch_file() as file:
+                size = sum(-(-length * dtype.itemsize // 8) * 8 for length, dtype in wanted)
+                for start in range(0, size, _PIECE):  # a file with holes would end the process when the disk is full
+                    write_all(file.fileno(), bytes(min(_PIECE, size - start)), start)
+                content = mmap.mmap(file.fileno(), size)
+        except (OSError, ValueError):  # ValueError: of an empty map
+            return in_memory(wanted)
+        self._guard.shared = StoreError(CHANGED_ELSEWHERE)
+        arrays, at = [], 0
+        for length, dtype in wanted:
+            arrays.append(np.frombuffer(content, dtype, length, at) if length else np.empty(0, dtype))
+            at += -(-length * dtype.itemsize // 8) * 8
+        return arrays
 
     def _in_scratch(self, arrays: dict[str, Array]) -> dict[str, Array]:
         """The same arrays, mapped from an unlinked file."""
