@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from ..errors import InvalidInputError
 from ..io.text import holds_texts, read_texts
+from ._streams import as_lines
 from ._terminal import working
 from ._weights import WeightsFile
 from .app import emit
@@ -103,6 +104,7 @@ def _documents(source: Path, model: Any, split: dict[str, Any], options: dict[st
     from ..apps._tokens import Tokenizer, count_vocabulary
 
     column = options.get("column")
+    source = as_lines(source, column)
     if options.get("format") is None and holds_texts(source, column):
         if model.vocabulary is None or _are_columns(model.vocabulary):
             raise InvalidInputError(f"the model has no vocabulary, so the words of {source} cannot be counted")
