@@ -141,7 +141,7 @@ def call(monkeypatch, tmp_path, capsys):
         pipe = tmp_path / "pipe"
         if "PIPE" in arguments:
             os.mkfifo(pipe)
-            threading.Thread(target=pipe.write_bytes, args=(given,)).start()
+            threading.Thread(target=pipe.write_bytes, args=(given,), daemon=True).start()
         words = [str(pipe) if word == "PIPE" else str(word) for word in arguments]
         monkeypatch.setattr(sys, "argv", ["fastanchors", *words])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
@@ -226,6 +226,16 @@ def test_a_result_from_a_stream(call, A, stream, suffix, tmp_path):
     code, out, error = call("report", stream, "--data", "a.npy", given=result)
     assert code == 0, error
     assert "report on 3 anchors" in out
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX")
+def test_a_pipe_is_not_replaced_by_an_output(call, A, tmp_path):
+    np.save("a.npy", A)
+    os.mkfifo("r.json")
+    code, _, error = call("seek", "a.npy", "-k", 3, "--out", "r.json")
+    assert code == 2
+    assert "r.json is a pipe or a device; give the name of a file" in " ".join(error.split())
+    assert (tmp_path / "r.json").is_fifo()
 
 
 def test_compilation_is_reported():
