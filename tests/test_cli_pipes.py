@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -118,6 +119,123 @@ def test_counts_give_no_note(tmp_path, text):
 def test_errors_name_standard_input():
     done = run("seek", "-", "-k", 3)
     assert done.stderr.decode().strip() == "fastanchors: standard input is empty: a header or a row is needed"
+
+
+CATS = b"cats purr milk whiskers, cats\ndogs bark bones, leash dogs\ncats dogs pets\n" * 20
+
+
+def as_table(lines):
+    return b"id,text\n" + b"".join(b'%d,"%s"\n' % item for item in enumerate(lines.splitlines()))
+
+
+def as_json_lines(lines):
+    return b"".join(json.dumps({"text": line.decode()}).encode() + b"\n" for line in lines.splitlines())
+
+
+@pytest.fixture
+def call(monkeypatch, tmp_path, capsys):
+    """Run a command in this process, with bytes as standard input or in a pipe; returns its exit code and output."""
+    from fastanchors.cli.app import run as run_command
+
+    def called(*arguments, given=b""):
+        pipe = tmp_path / "pipe"
+        if "PIPE" in arguments:
+            os.mkfifo(pipe)
+            threading.Thread(target=pipe.write_bytes, args=(given,), daemon=True).start()
+        words = [str(pipe) if word == "PIPE" else str(word) for word in arguments]
+        monkeypatch.setattr(sys, "argv", ["fastanchors", *words])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        with pytest.raises(SystemExit) as end:
+            run_command()
+        pipe.unlink(missing_ok=True)
+        found = capsys.readouterr()
+        return end.value.code, found.out, found.err
+
+    monkeypatch.chdir(tmp_path)
+    return called
+
+
+STREAMS = ["-", pytest.param("PIPE", marks=pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX"))]
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize(
+    ("written", "options"), [(bytes, ()), (as_table, ("--column", "text")), (as_json_lines, ("--column", "text"))]
+)
+def test_topics_of_a_stream(call, stream, written, options):
+    code, out, error = call("topics", stream, "-k", 2, "--json", *options, given=written(CATS))
+    assert code == 0, error
+    assert json.loads(out)["documents"] == 60
+
+
+def test_a_model_of_a_stream_names_no_temporary_files(call, tmp_path):
+    code, out, error = call("topics", "-", "-k", 2, "-o", "m.npz", given=CATS)
+    assert code == 0, error
+    assert out.startswith("standard input: 60 documents")
+    code, out, error = call("encode", "-", "m.npz", "-o", "w.npy", given=CATS)
+    assert code == 0, error
+    assert np.load("w.npy").shape == (60, 2)
+    code, out, error = call("report", "m.npz")
+    assert (code, "pass it with --data" in error) == (1, True)
+    assert call("report", "m.npz", "--data", "-", given=CATS)[0] == 0
+
+
+def test_vocabulary_stop_words_and_earlier_model_from_a_stream(call, tmp_path):
+    (tmp_path / "x.ldac").write_text("3 0:2 1:1 2:1\n3 3:2 4:1 2:1\n2 0:1 3:1\n" * 20)
+    words = b"cats\npurr\nmilk\ndogs\nbark\n"
+    code, out, error = call("topics", "x.ldac", "--vocab", "-", "-k", 2, "-o", "m.npz", given=words)
+    assert code == 0, error
+    assert "cats" in out
+    model = (tmp_path / "m.npz").read_bytes()
+    assert call("topics", "x.ldac", "--since", "-", "-k", 2, given=model)[0] == 0
+    (tmp_path / "d.txt").write_bytes(CATS)
+    options = ("--stop-words", "-", "--ngrams", 2, "-k", 2, "-o", "n.npz", "--json")
+    code, out, error = call("topics", "d.txt", *options, given=b"pets\nmilk\n")
+    assert code == 0, error
+    assert "milk" not in out
+    assert call("encode", "d.txt", "n.npz", "-o", "w.npy")[0] == 0
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_unmix_and_its_mask_from_a_stream(call, stream, tmp_path):
+    cube = fa.datasets.hyperspectral(12, 15, bands=20, k=3, rng=2).cube
+    code, out, error = call("unmix", stream, "-k", 3, "--no-pictures", "-o", "u", given=as_npy(cube))
+    assert code == 0, error
+    assert out.startswith("standard input:" if stream == "-" else "the pipe:")
+    np.save("cube.npy", cube)
+    mask = as_npy(np.arange(12 * 15).reshape(12, 15) > 5)
+    code, _, error = call("unmix", "cube.npy", "--mask", stream, "-k", 3, "--no-pictures", "-o", "v", given=mask)
+    assert code == 0, error
+
+
+def test_an_envi_header_in_a_stream_is_refused(call):
+    code, _, error = call("unmix", "-", "-k", 3, given=b"ENVI\nsamples = 3\n")
+    assert code == 2
+    assert "an ENVI image is two files, which a stream does not have; give the path of one" in " ".join(error.split())
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("suffix", [".json", ".csv", ".npz"])
+def test_a_result_from_a_stream(call, A, stream, suffix, tmp_path):
+    np.save("a.npy", A)
+    assert call("seek", "a.npy", "-k", 3, "--out", f"r{suffix}")[0] == 0
+    result = (tmp_path / f"r{suffix}").read_bytes()
+    code, _, error = call("encode", "a.npy", stream, "-o", "w.npy", given=result)
+    assert code == 0, error
+    assert np.load("w.npy").shape == (80, 3)
+    code, out, error = call("report", stream, "--data", "a.npy", given=result)
+    assert code == 0, error
+    assert "report on 3 anchors" in out
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX")
+def test_a_pipe_is_not_replaced_by_an_output(call, A, tmp_path):
+    np.save("a.npy", A)
+    os.mkfifo("r.json")
+    code, _, error = call("seek", "a.npy", "-k", 3, "--out", "r.json")
+    assert code == 2
+    assert "r.json is a pipe or a device; give the name of a file" in " ".join(error.split())
+    assert (tmp_path / "r.json").is_fifo()
 
 
 def test_compilation_is_reported():

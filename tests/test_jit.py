@@ -186,3 +186,43 @@ def test_code_for_other_types_in_the_cache_is_not_run(tmp_path):
     first.with_suffix(".kept").rename(second)
     for _ in range(2):
         assert run(code, tmp_path, env) == "3.0 3.0\n"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["compiled", "read from the cache"])
+def test_a_handler_that_raises_waits_until_a_kernel_is_ready(tmp_path, again):
+    """LLVM calls Python functions while it works: exceptions in them would be printed and lost."""
+    (tmp_path / "kernel.py").write_text(
+        "from fastanchors._jit import jit\n\n\n@jit\ndef double(x):\n    return 2 * x\n"
+    )
+    interrupted = """
+        import signal, sys
+        from kernel import double
+
+        class Interrupted(Exception):
+            pass
+
+        def handler(*_):
+            raise Interrupted
+
+        def profile(frame, event, arg):
+            if event == "call" and frame.f_code.co_name.startswith("_raw_object_cache"):
+                sys.setprofile(None)
+                print("called by LLVM")
+                signal.raise_signal(signal.SIGINT)
+
+        signal.signal(signal.SIGINT, handler)
+        sys.setprofile(profile)
+        try:
+            double(21)
+        except Interrupted:
+            print("interrupted")
+        print(double(21), len(double.signatures), sum(double.stats.cache_hits.values()))
+    """
+    env = bare_environment(PACKAGE.parent, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    if again:
+        run("from kernel import double; double(1)", tmp_path, env)
+    assert run(textwrap.dedent(interrupted), tmp_path, env).splitlines() == [
+        "called by LLVM",
+        "interrupted",
+        f"42 1 {int(again)}",
+    ]

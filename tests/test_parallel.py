@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from concurrent.futures import thread as executors
 
 import numpy as np
 import pytest
@@ -210,3 +211,85 @@ def test_results_do_not_depend_on_the_threads_of_blas():
         together = list(results())
     for one, many in zip(alone, together, strict=True):
         np.testing.assert_array_equal(one, many)
+
+
+class Interrupted(Exception):
+    """Raised by the handler of a signal."""
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """A function that interrupts the main thread by a signal whose handler raises; the pools are new ones."""
+
+    def raising(*_):
+        raise Interrupted
+
+    monkeypatch.setattr(_parallel, "_pools", {})
+    before = signal.signal(signal.SIGINT, raising)
+    yield lambda: signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+def map_one(work):
+    return map_ordered(work, [(1,)], n_jobs=2)
+
+
+def submit_one(work):
+    with use_threads(2), LargePieces(2) as pieces:
+        pieces.submit(1, work, 1)
+
+
+@pytest.mark.parametrize("run", [map_one, submit_one])
+def test_a_signal_at_the_start_of_a_thread_leaves_no_thread_that_nobody_ends(run, interrupt, monkeypatch):
+    start, begun, done = threading.Thread.start, [], []
+
+    def start_and_interrupt(self):
+        start(self)
+        begun.append(self)
+        interrupt()
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_interrupt)
+    with pytest.raises(Interrupted):
+        run(done.append)
+    assert len(begun) == 1
+    assert begun[0] in executors._threads_queues  # else the end of the process waits for it without end
+    assert done in ([], [1])
+
+
+def test_no_piece_runs_after_an_interrupt_of_the_wait_for_it(interrupt, monkeypatch):
+    result, ended = _parallel.Future.result, threading.Event()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work(_):
+        begun.set()
+        go_on.wait()
+        ended.set()
+
+    def interrupted_result(self):
+        begun.wait()
+        monkeypatch.setattr(_parallel.Future, "result", result)
+        threading.Timer(0.05, go_on.set).start()
+        interrupt()
+
+    monkeypatch.setattr(_parallel.Future, "result", interrupted_result)
+    with pytest.raises(Interrupted):
+        map_ordered(work, [(1,)], n_jobs=2)
+    assert ended.is_set()
+
+
+@pytest.mark.parametrize("moment", [0, 1])
+def test_an_interrupt_does_not_leave_blas_with_one_thread(interrupt, monkeypatch, moment):
+    """A handler that raises as the limit is set, or as it is restored."""
+    limits = []
+
+    def set_threads(counts):
+        limits.append(list(counts))
+        if len(limits) == moment + 1:
+            interrupt()
+
+    monkeypatch.setattr(_parallel, "_set_blas_threads", set_threads)
+    with pytest.raises(Interrupted), _parallel.one_blas_thread():
+        pass
+    assert _parallel._inside_blas_limit == 0
+    assert len(limits) == 2
+    assert limits[1] == _parallel._blas_limits

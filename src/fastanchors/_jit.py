@@ -7,6 +7,9 @@ memory. ``parallel=True`` and ``fastmath`` are not used: threads work on chunks 
 numba recompiles a cached kernel when its own file changes, but not when a kernel or constant imported from another
 file changes. :func:`jit` therefore adds to the cache stamp the state of the files of all kernels called, at any depth,
 and the values of the constants used.
+
+Signal handlers wait while a kernel is compiled or read from the cache: LLVM calls Python functions meanwhile, and an
+exception raised in them is printed and lost. Calls of compiled kernels are not affected.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba.core import event
+
+from ._signals import deferred_signals
 
 __all__ = ["jit", "watch_compiling"]
 
@@ -40,7 +45,19 @@ def jit(function: _Function) -> _Function:
     compiled.parts = parts
     if hasattr(compiled, "get_call_template"):  # a plain function where NUMBA_DISABLE_JIT is set
         _one_signature(compiled)
+        _defer_signals(compiled)
     return compiled
+
+
+def _defer_signals(compiled: Any) -> None:
+    """Delay signal handlers while the kernel is compiled or read from the cache, at its first call for some types."""
+    compile_or_load = compiled._compile_for_args
+
+    def compile_without_signals(*args: Any) -> Any:
+        with deferred_signals():
+            return compile_or_load(*args)
+
+    compiled._compile_for_args = compile_without_signals
 
 
 def _one_signature(compiled: Any) -> None:

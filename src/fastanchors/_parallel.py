@@ -114,11 +114,14 @@ def map_ordered(
     with one_blas_thread():
         try:
             for piece in pieces:
-                waiting.append(pool.submit(_alone, function, piece))
+                with deferred_signals():  # see _pool
+                    waiting.append(pool.submit(_alone, function, piece))
                 if len(waiting) > 2 * threads:
-                    results.append(waiting.popleft().result())
+                    results.append(waiting[0].result())
+                    waiting.popleft()  # after its end: an interrupt of result() must not lose it
             while waiting:
-                results.append(waiting.popleft().result())
+                results.append(waiting[0].result())
+                waiting.popleft()
         finally:
             with deferred_signals():  # no piece may still run after this function has returned
                 for future in waiting:
@@ -180,13 +183,15 @@ class LargePieces(Generic[_Result]):
         """Submit a piece of ``size`` bytes; call :meth:`finished` first to make room for it."""
         future: Future[_Result]
         if self.threads > 1:
-            future = _pool(self.threads).submit(_alone, function, arguments)
-        else:
-            future = Future()
-            try:
-                future.set_result(function(*arguments))
-            except Exception as error:
-                future.set_exception(error)
+            with deferred_signals():  # see _pool
+                future = _pool(self.threads).submit(_alone, function, arguments)
+                self.under_way[future] = size
+            return future
+        future = Future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as error:
+            future.set_exception(error)
         self.under_way[future] = size
         return future
 
@@ -212,7 +217,12 @@ def _alone(function: Callable[..., _Result], piece: tuple[Any, ...]) -> _Result:
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """The pool with that many threads, made once. A forked child starts with none."""
+    """The pool with that many threads, made once. A forked child starts with none.
+
+    Signal handlers must wait while work is submitted to it. If one raised after a thread was started and before the
+    pool knew of it, the end of the process would wait for that thread without end. If one raised before the caller had
+    the future, nobody would wait for the work.
+    """
     with _lock:
         if threads not in _pools:
             _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="fastanchors")
@@ -276,17 +286,19 @@ def one_blas_thread() -> Iterator[None]:
     More BLAS threads would compete with ours for cores, and the order of summation would depend on their number.
     """
     global _inside_blas_limit, _blas_limits
-    with _lock:
-        if _inside_blas_limit == 0:
-            _blas_limits = [library.get_num_threads() for library in _blas()]
-            _set_blas_threads([count and 1 for count in _blas_limits])
-        _inside_blas_limit += 1
+    inside = False
     try:
+        with deferred_signals(), _lock:
+            if _inside_blas_limit == 0:
+                _blas_limits = [library.get_num_threads() for library in _blas()]
+                _set_blas_threads([count and 1 for count in _blas_limits])
+            _inside_blas_limit += 1
+            inside = True
         yield
     finally:
-        with _lock:
-            _inside_blas_limit -= 1
-            if _inside_blas_limit == 0:
+        with deferred_signals(), _lock:
+            _inside_blas_limit -= inside
+            if inside and _inside_blas_limit == 0:
                 _set_blas_threads(_blas_limits)
 
 

@@ -2,67 +2,26 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
-from .._replacing import full_disk_errors
 from .._types import Rows
 from .._validate import check_finite, check_index
 from ..io import open_source
-from ..io.addresses import RemotePath, is_address, path_of
+from ..io.addresses import RemotePath
 from ..io.scene import SceneInfo
-from ..io.scratch import TemporaryFolder
 from ..matrix import ArrayMatrix, RowMatrix, dense, open_matrix
 from ..matrix.scaled import scale_rows
 from ..store import SidecarHost, Store
-from ._options import FORMAT, FilePath, reader_arguments, table_options
+from ._options import FORMAT, reader_arguments, table_options
+from ._streams import ADDRESS, is_copy
 
-__all__ = ["ADDRESS", "Input", "input_options"]
-
-
-class _Address(FilePath):
-    """An input: a path, an address such as ``s3://bucket/x.npy``, a pipe, or ``-`` for standard input."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "-" and ctx is not None:
-            return self._standard_input(param, ctx)
-        if ctx is not None and value and not is_address(value) and Path(value).is_fifo():
-            with Path(value).open("rb") as pipe:
-                return _copied(pipe, "pipe", ctx)
-        return path_of(value) if is_address(value) else super().convert(value, param, ctx)
-
-    def _standard_input(self, param: click.Parameter | None, ctx: click.Context) -> Path:
-        """Copy standard input to a temporary file, because the command may read it more than once."""
-        if sys.stdin.isatty():
-            self.fail("'-' reads standard input, which is a terminal; pipe a file into the command", param, ctx)
-        if ctx.meta.setdefault(_STANDARD_INPUT, param) is not param:
-            self.fail("'-' can be used only once: standard input is read to its end", param, ctx)
-        return _copied(sys.stdin.buffer, "standard-input", ctx)
-
-
-def _copied(stream: IO[bytes], name: str, ctx: click.Context) -> Path:
-    """A temporary file with the rest of the stream; text is taken as ``.csv``."""
-    folder = TemporaryFolder(name)
-    ctx.call_on_close(folder.cleanup)
-    path = Path(folder.name) / name
-    shown = f"temporary files for {name.replace('-', ' ')}"
-    with full_disk_errors(shown), path.open("wb") as file:
-        shutil.copyfileobj(stream, file)
-    with path.open("rb") as file:
-        is_text = not file.read(8).startswith(_MAGIC)
-    return path.rename(path.with_suffix(".csv")) if is_text else path
-
-
-ADDRESS = _Address(path_type=Path)
-_STANDARD_INPUT = "fastanchors standard input"
-_MAGIC = (b"\x93NUMPY", b"PK\x03\x04", b"%%Matrix", b"PAR1", b"MATLAB", b"\x89HDF", b"\x1f\x8b")
+__all__ = ["Input", "input_options"]
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -181,9 +140,7 @@ class Input:
     @property
     def address(self) -> str:
         """The source: an absolute path, an address, or ``-`` for standard input or a pipe."""
-        copies = ("fastanchors-standard-input-", "fastanchors-pipe-")
-        copied = isinstance(self.path, Path) and self.path.parent.name.startswith(copies)
-        return "-" if copied else str(self.path.absolute())
+        return "-" if is_copy(self.path) else str(self.path.absolute())
 
     @property
     def reader(self) -> dict[str, Any]:

@@ -6,14 +6,17 @@ import re
 
 import click
 
-__all__ = ["in_options"]
+__all__ = ["in_options", "shown_source"]
 
+_COPIES = (  # temporary files
+    (r"\S*fastanchors-pipe-\S*?pipe(\.[a-z]\w*)?", "the pipe"),
+    (r"\S*fastanchors-standard-input-\S*?standard-input(\.[a-z]\w*)?", "standard input"),
+)
 _CALLS = (
     (r"\bfa\.build\(…, directions=(\d+)\)", r"fastanchors build --directions \1 SOURCE STORE"),
     (r"\bfa\.build\([^)]*\)", "fastanchors build SOURCE STORE"),
     (r"\bfa\.verify\([^)]*\)", "fastanchors verify STORE"),
-    (r"\S*fastanchors-pipe-\S*?pipe(\.csv)?", "the pipe"),  # a temporary file
-    (r"\S*fastanchors-standard-input-\S*?standard-input(\.csv)?", "standard input"),  # a temporary file
+    *_COPIES,
 )
 _TABLES = (  # options with other names than in the library
     (r"\brow_names=False\b", "--names-column none"),
@@ -21,6 +24,13 @@ _TABLES = (  # options with other names than in the library
     (r"\bheader=True\b", "--header"),
     (r"\bheader=False\b", "--no-header"),
 )
+
+
+def shown_source(name: str) -> str:
+    """The name of a source in output: standard input or the pipe, not its temporary copy."""
+    for pattern, replacement in _COPIES:
+        name = re.sub(pattern, replacement, name)
+    return name
 
 
 def in_options(message: str, command: click.Command | None) -> str:

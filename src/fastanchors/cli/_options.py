@@ -147,6 +147,8 @@ def check_output(
         raise click.BadParameter(f"the folder {path.parent} does not exist", param_hint=option)
     if path.is_dir():
         raise click.BadParameter(f"{path} is a folder", param_hint=option)
+    if path.exists() and not path.is_file():  # it would be replaced, not written to
+        raise click.BadParameter(f"{path} is a pipe or a device; give the name of a file", param_hint=option)
     check_outside_stores(path, option)
     for source in sources:
         if isinstance(source, Path) and source.is_dir() and path.resolve().is_relative_to(source.resolve()):

@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from ..errors import InvalidInputError
+from ._streams import as_lines
 from ._terminal import working
 from ._weights import WeightsFile
 from .app import emit
@@ -93,7 +94,7 @@ def _read(source: Path, model: Any, split: dict[str, Any], options: dict[str, An
     given: dict[str, Any] = {name: options.get(name) for name in ("column", "title", "header", "format")}
     given |= {name: split[name] for name in ("stop_words", "ngrams", "html") if name in split}
     return read_documents(
-        source,
+        as_lines(source, given["column"]),
         model,
         **given,
         vocab=options.get("column_names") or options.get("vocab"),

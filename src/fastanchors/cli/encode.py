@@ -18,10 +18,11 @@ from ..matrix.array import ArrayMatrix
 from ..matrix.scaled import norm
 from ..report._text import plural
 from ._files import escape_option, unescaped
-from ._input import ADDRESS, Input, input_options
+from ._input import Input, input_options
 from ._options import PATH, check_output, name_files
 from ._result import Found, check_rows, load
 from ._scene_encode import encode_scene, is_endmembers
+from ._streams import ADDRESS, WORD_OR_FILE
 from ._terminal import progress_bar
 from ._topic_encode import encode_documents, is_topic_model, text_column_options
 from ._weights import SUFFIXES, WeightsFile
@@ -32,7 +33,7 @@ __all__ = ["check_names", "encode"]
 
 @click.command()
 @click.argument("source", type=ADDRESS)
-@click.argument("anchors")
+@click.argument("anchors", type=WORD_OR_FILE)
 @click.option("-o", "--out", type=PATH, required=True, help=f"File for the weights: {', '.join(SUFFIXES)}.")
 @click.option("--nodata", type=float, help="For a scene: the value that marks missing data.")
 @click.option("--sum-to-one", is_flag=True, help="Make the weights of every row sum to one.")

@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 from ..matrix.contract import RowMatrix
-from ._input import ADDRESS, Input, input_options
+from ._input import Input, input_options
 from ._options import IMAGE, KIND, SELECTION, display_options
+from ._streams import ADDRESS
 from ._terminal import working
 from .app import emit, json_option, say
 

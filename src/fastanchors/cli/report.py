@@ -16,9 +16,10 @@ from ..errors import InvalidInputError, StoreError, one_line
 from ..io.addresses import path_of
 from ..matrix.cost import Cost
 from ..report._text import GIVEN, plural
-from ._input import ADDRESS, Input, input_options
+from ._input import Input, input_options
 from ._options import IMAGE, KIND, PATH, check_output, display_options, name_files, reader_arguments
 from ._result import Found, check_rows, is_result, load
+from ._streams import ADDRESS
 from ._terminal import shown_bytes, working
 from ._topic_encode import is_topic_model, report_topics
 from .app import emit, json_option

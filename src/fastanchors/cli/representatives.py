@@ -11,8 +11,9 @@ import numpy as np
 from ..report._text import plural
 from ._count import Count
 from ._files import escape_option
-from ._input import ADDRESS, Input
+from ._input import Input
 from ._options import FORMAT, PATH, check_output, name_files, table_options
+from ._streams import ADDRESS
 from ._terminal import name_in_table, working
 from ._weights import SUFFIXES, WeightsFile
 from .app import emit, json_option

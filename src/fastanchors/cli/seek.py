@@ -17,9 +17,10 @@ from ..anchors import Anchors
 from ..errors import InvalidInputError, RankError
 from ..report._text import plural, uncounted
 from ._files import escape_option
-from ._input import ADDRESS, Input, input_options
+from ._input import Input, input_options
 from ._options import PATH, SELECTION, check_output, name_files
 from ._result import SUFFIXES, fingerprints, json_ready, save
+from ._streams import ADDRESS
 from ._terminal import name_in_table, working
 from .app import emit, json_option
 

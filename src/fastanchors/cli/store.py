@@ -18,8 +18,8 @@ from ..io.addresses import is_address, local_path
 from ..io.numbers import open_bytes
 from ..store import Store
 from ..store.storage import is_object_address
-from ._input import ADDRESS
 from ._options import FORMAT, FilePath, check_outside_stores, reader_arguments, table_options
+from ._streams import ADDRESS
 from ._terminal import BYTES, progress_bar, shown_bytes
 from ._triplets import indexed_triplets, named_triplets
 from .app import emit, json_option

@@ -8,7 +8,9 @@ from typing import Any
 import click
 import numpy as np
 
+from ._messages import shown_source
 from ._options import FORMAT, PATH, SELECTION, check_distinct, check_output
+from ._streams import FILE, WORD_OR_FILE, as_lines, is_copy
 from ._terminal import encodable, printable, working
 from .app import emit, json_option
 
@@ -61,7 +63,11 @@ def text_options(command: Any) -> Any:
             "--ngrams", type=click.IntRange(1, 5), default=1, help="Also count sequences of up to this many words."
         ),
         click.option(
-            "--stop-words", default="english", show_default=True, help="A language, 'none', or a file of words."
+            "--stop-words",
+            type=WORD_OR_FILE,
+            default="english",
+            show_default=True,
+            help="A language, 'none', or a file of words.",
         ),
         click.option("--replace-errors", is_flag=True, help="Replace and count bytes that are not text."),
         click.option(
@@ -70,7 +76,7 @@ def text_options(command: Any) -> Any:
         click.option(
             "--format", type=FORMAT, help="Format of counts if the file name does not show it: ldac, docword, …"
         ),
-        click.option("--vocab", type=PATH, help="Words of a file of counts, one per line."),
+        click.option("--vocab", type=FILE, help="Words of a file of counts, one per line."),
         click.option("--header/--no-header", default=None, help="Whether the first line of a table has column names."),
         click.option("--title", help="Column with names of the documents."),
         click.option("--column", help="Column of a table with the text: its name, or its number from 0."),
@@ -80,7 +86,7 @@ def text_options(command: Any) -> Any:
 
 
 @click.command()
-@click.argument("corpus", type=PATH)
+@click.argument("corpus", type=FILE)
 @click.option("-k", "k", type=_Number(), help="Number of topics, or 'auto'; by default 20, or that of --since.")
 @text_options
 @click.option(
@@ -106,7 +112,7 @@ def text_options(command: Any) -> Any:
     help="Rank words by relevance: 1 by probability, 0 by specificity. By default words that occur together.",
 )
 @click.option("--compare", is_flag=True, help="Compare with scikit-learn's NMF and LDA on the same counts.")
-@click.option("--since", type=PATH, help="An earlier model of the same corpus: faster, and reports the changes.")
+@click.option("--since", type=FILE, help="An earlier model of the same corpus: faster, and reports the changes.")
 @click.option("-o", "--out", type=PATH, help="Write the model to this .npz file, for encode and --since.")
 @click.option("--topics-table", type=PATH, help="Write topics × words to this .csv or .parquet.")
 @click.option("--documents-table", type=PATH, help="Write documents × topics to this .csv or .parquet.")
@@ -140,6 +146,7 @@ def topics(
     """
     from .. import apps
 
+    corpus = as_lines(corpus, reading["column"])
     inputs = (corpus, reading["vocab"], reading["stop_words"])
     check_output(out, (".npz",), "--out", *inputs)  # may replace the model of --since, which is read first
     check_output(topics_table, _TABLES, "--topics-table", *inputs)
@@ -191,12 +198,17 @@ def topics(
 
 def _kept(corpus: Path, reading: dict[str, Any]) -> dict[str, Any]:
     """What a saved model records about its documents: their path and how they were read."""
+    from ..apps._stop_words import stop_word_list
+
     stop = reading["stop_words"]
     kept: dict[str, Any] = {name: reading[name] for name in _KEPT}
     kept["stop_words"] = str(Path(stop).absolute()) if Path(stop).exists() else stop
-    kept["source"] = str(corpus.absolute())
+    if is_copy(Path(stop)):
+        kept["stop_words"] = sorted(stop_word_list(stop))
     kept["reading"] = {name: reading[name] for name in _READ}
-    if reading["vocab"] is not None:
+    if not is_copy(corpus):
+        kept["source"] = str(corpus.absolute())
+    if reading["vocab"] is not None and not is_copy(reading["vocab"]):
         kept["reading"]["vocab"] = str(reading["vocab"].absolute())
     return kept
 
@@ -268,7 +280,8 @@ def _changes_dict(changes: Any) -> dict[str, Any]:
 
 def _print_summary(model: Any, top: list[list[str]], read: Any, out: Path | None, examples: int) -> None:
     documents, words = read.counts.shape
-    print(f"{read.name}: {documents} documents, {words} words, {len(model.anchors)} topics in {model.seconds:.1f} s")
+    size = f"{documents} documents, {words} words, {len(model.anchors)} topics"
+    print(f"{shown_source(read.name)}: {size} in {model.seconds:.1f} s")
     for note in read.notes:
         print(note)
     anchors = [encodable(printable(word)) for word in model.anchor_words]

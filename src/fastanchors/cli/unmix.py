@@ -15,7 +15,9 @@ from .._validate import check_rank, check_size
 from ..errors import MissingExtraError
 from ..report._text import plural
 from ._files import replacing
-from ._options import PATH, SELECTION, FilePath, check_not_input, check_outside_stores
+from ._messages import shown_source
+from ._options import SELECTION, FilePath, check_not_input, check_outside_stores
+from ._streams import SCENE
 from ._terminal import working
 from .app import emit, json_option, say
 
@@ -63,7 +65,7 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
 
 
 @click.command()
-@click.argument("cube", type=PATH)
+@click.argument("cube", type=SCENE)
 @click.option(
     "-k", "k", type=_Number(), required=True, help="Number of materials, or 'auto': shows the evidence for each."
 )
@@ -86,7 +88,7 @@ class _Bands(click.ParamType):  # type: ignore[type-arg]
     help="Fraction of the pixels averaged for a spectrum; by default chosen by the residual.",
 )
 @click.option("--nodata", type=float, help="Value that marks missing data (NaN always does); nan for none.")
-@click.option("--mask", type=PATH, help="Image of the same size; pixels with 0 are left out.")
+@click.option("--mask", type=SCENE, help="Image of the same size; pixels with 0 are left out.")
 @click.option("--drop-bands", type=_Bands(), help="Bands to leave out, counted from 0, such as 1-5,103,144.")
 @click.option("--clip", is_flag=True, help="Set negative values to zero instead of refusing them.")
 @click.option("--keep-outliers", is_flag=True, help="Let single outlier pixels count as materials.")
@@ -261,7 +263,8 @@ def _pictures(result: Any, folder: Path) -> list[Path]:
 def _print_summary(result: Any, positions: list[list[int]] | None) -> None:
     pixels, bands = result.cube.size
     size = f"{pixels} pixels" if result.cube.shape is None else "×".join(map(str, result.cube.shape)) + " pixels"
-    print(f"{result.cube.name}: {size}, {bands} bands, {len(result.anchors)} materials in {result.seconds:.1f} s")
+    size += f", {bands} bands, {len(result.anchors)} materials"
+    print(f"{shown_source(result.cube.name)}: {size} in {result.seconds:.1f} s")
     for material, anchor in enumerate(result.anchors):
         where = "" if positions is None else f" (row {positions[material][0]}, column {positions[material][1]})"
         print(f"  material {material + 1}: {result.share[material]:6.1%} of the scene, most like pixel {anchor}{where}")
