@@ -170,7 +170,7 @@ def test_no_piece_runs_any_more_when_an_interrupt_comes_out(after):
         raise KeyboardInterrupt
 
     def trace(frame, event, argument):
-        if os.path.basename(frame.f_code.co_filename) == "_signals.py" or frame.f_code.co_name == "_end":
+        if os.path.basename(frame.f_code.co_filename) == "_signals.py" or frame.f_code.co_name == "_stop":
             steps.append(frame.f_lineno)
             if len(steps) == after:
                 sys.settrace(None)

@@ -11,7 +11,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
@@ -123,10 +123,7 @@ def map_ordered(
                 results.append(waiting[0].result())
                 waiting.popleft()
         finally:
-            with deferred_signals():  # no piece may still run after this function has returned
-                for future in waiting:
-                    future.cancel()
-                wait(waiting)
+            _end(waiting, cancel=True)
     return results
 
 
@@ -166,18 +163,7 @@ class LargePieces(Generic[_Result]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            self._end(cancel=kind is not None)
-        except BaseException:  # of a signal handler; nothing may run when the caller cleans up
-            with deferred_signals():
-                self._end(cancel=True)
-            raise
-
-    def _end(self, *, cancel: bool) -> None:
-        if cancel:
-            for future in self.under_way:
-                future.cancel()
-        wait(self.under_way)
+        _end(self.under_way, cancel=kind is not None)
 
     def submit(self, size: int, function: Callable[..., _Result], *arguments: Any) -> Future[_Result]:
         """Submit a piece of ``size`` bytes; call :meth:`finished` first to make room for it."""
@@ -209,6 +195,24 @@ class LargePieces(Generic[_Result]):
         if len(self.under_way) >= self.most:
             return True
         return self.room is not None and sum(self.under_way.values()) + size > self.room
+
+
+def _end(futures: Collection[Future[_Result]], *, cancel: bool) -> None:
+    """Wait until no piece runs, because the caller cleans up after them, even if a signal handler raises meanwhile."""
+    try:
+        _stop(futures, cancel)
+    except BaseException:
+        with deferred_signals():
+            _stop(futures, True)
+        raise
+
+
+def _stop(futures: Collection[Future[_Result]], cancel: bool) -> None:
+    """Wait for the pieces that run; ``cancel`` those that have not started."""
+    if cancel:
+        for future in futures:
+            future.cancel()
+    wait(futures)
 
 
 def _alone(function: Callable[..., _Result], piece: tuple[Any, ...]) -> _Result:
