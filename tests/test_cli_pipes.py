@@ -272,3 +272,22 @@ def test_the_clock_continues_after_the_bar_is_full():
 def test_the_module_is_the_command():
     done = run("--version")
     assert done.stdout.decode().strip() == f"fastanchors {fa.__version__}"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_changes_are_read_from_a_pipe(A, tmp_path):
+    """It was refused: a pipe cannot be read from the start again."""
+    fa.build(A, tmp_path / "s").close()
+    os.mkfifo(tmp_path / "pipe")
+    threading.Thread(target=(tmp_path / "pipe").write_text, args=("3 5 2.5\n",), daemon=True).start()
+    done = run("update", tmp_path / "s", tmp_path / "pipe", timeout=60)
+    assert done.returncode == 0, done.stderr
+    with fa.open(tmp_path / "s") as store:
+        assert store.raw(3, 5) == 2.5
+
+
+def test_a_folder_of_results_that_is_a_file_is_one_clear_error(tmp_path):
+    np.save(tmp_path / "cube.npy", fa.datasets.hyperspectral(8, 9, bands=10, k=2, rng=0).cube)
+    (tmp_path / "cube-unmixed").touch()  # the folder by default
+    done = run("unmix", "cube.npy", "-k", 2, "--no-pictures", cwd=tmp_path)
+    assert (done.returncode, b"a file has that name" in done.stderr) == (1, True), done.stderr

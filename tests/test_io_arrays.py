@@ -555,6 +555,15 @@ def test_triplets_of_parquet_with_every_type_of_index(tmp_path, dtype):
     np.testing.assert_array_equal(sp.vstack(list(source.blocks(1000))).toarray(), expected)
 
 
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "dictionary"])
+def test_every_kind_of_text_names_the_rows_of_parquet(tmp_path, kind):
+    """Views of strings, the text of polars as an Arrow table, were refused."""
+    names = pa.array(["a", "b"])
+    names = names.dictionary_encode() if kind == "dictionary" else names.cast(getattr(pa, kind)())
+    pq.write_table(pa.table({"who": names, "x": [1.0, 2.0]}), tmp_path / "t.parquet")
+    assert list(fa.open_matrix(tmp_path / "t.parquet").row_names) == ["a", "b"]
+
+
 @pytest.mark.parametrize("kind", ["pandas", "arrow"])
 def test_blocks_with_names_keep_their_columns_apart(kind, tmp_path):
     """Later blocks with the same columns in another order were read by position, and appended in the wrong columns."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .errors import FastAnchorsError, StoreError
 
-__all__ = ["DISK_REASONS", "full_disk_errors", "partial_path", "replacing"]
+__all__ = ["DISK_REASONS", "full_disk_errors", "make_folder", "partial_path", "replacing", "writing"]
 
 _LONGEST = 200  # bytes of a name in that of its temporary file; file systems allow 255 in all
 DISK_REASONS = {
@@ -52,19 +52,38 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     partial = partial_path(path)
     try:
-        with full_disk_errors(path):
+        with writing(path, partial):
             yield partial
             os.replace(partial, path)
+    finally:
+        _remove(partial)
+
+
+@contextmanager
+def writing(path: Path, partial: Path) -> Iterator[None]:
+    """Turn errors of ``partial``, the temporary file of ``path``, into a ``StoreError`` that names ``path``."""
+    try:
+        with full_disk_errors(path):
+            yield
     except FastAnchorsError:
         raise
     except OSError as error:
-        if error.filename != str(partial):
+        if os.fspath(error.filename or "") != str(partial):
             raise
         missing = isinstance(error, FileNotFoundError) and not path.parent.is_dir()
         reason = f"the folder {path.parent} does not exist" if missing else error.strerror
         raise StoreError(f"cannot write {path}: {reason}") from error
-    finally:
-        _remove(partial)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for results and its parents, if needed; a ``StoreError`` says why it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = DISK_REASONS.get(error.errno or 0, error.strerror)
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            reason = "a file has that name; move it, or pass another folder"
+        raise StoreError(f"cannot make the folder {folder}: {reason}") from error
 
 
 def _remove(partial: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._replacing import make_folder
 from ..errors import MissingExtraError
 from ._unmix import Unmixing
 
@@ -47,7 +48,7 @@ def save_pictures(result: Unmixing, folder: str | Path) -> list[Path]:
     except ImportError as error:
         raise MissingExtraError("pictures need matplotlib: pip install 'fastanchors[report]'") from error
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     files = [_spectra(result, Figure, folder / "spectra.png")]
     if result.cube.shape is not None:
         files.append(_maps(result, Figure, folder / "abundances.png"))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._replacing import replacing
+from .._replacing import make_folder, replacing
 from ..io.scene import SceneInfo
 from ._cube import Cube
 from ._scene_place import envi_place, write_geotiff
@@ -43,7 +43,7 @@ def save_spectra(result: Unmixing, folder: str | Path) -> list[Path]:
     ['endmembers.csv', 'endmembers.hdr', 'endmembers.sli']
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     info, (k, bands) = result.cube.info, result.endmembers.shape
     names = [f"material{i + 1}" for i in range(k)]
     unit = f" ({info.units})" if info.units else ""
@@ -99,7 +99,7 @@ def save_maps(result: Unmixing, folder: str | Path, *, geotiff: bool = False) ->
     ['abundances.hdr', 'abundances.img', 'residual.hdr', 'residual.img']
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     maps = {f"material {j + 1}": result.abundances[:, j] for j in range(len(result.endmembers))}
     if result.has_shadow:
         maps["shadow"] = result.shadow

@@ -15,7 +15,7 @@ from ..io.addresses import is_address, path_of
 from ..io.scratch import TemporaryFolder
 from ._options import FilePath
 
-__all__ = ["ADDRESS", "FILE", "SCENE", "WORD_OR_FILE", "as_lines", "is_copy"]
+__all__ = ["ADDRESS", "FILE", "SCENE", "WORD_OR_FILE", "as_lines", "is_copy", "is_pipe"]
 
 _STANDARD_INPUT = "fastanchors standard input"
 _COPIES = ("fastanchors-standard-input-", "fastanchors-pipe-")
@@ -57,7 +57,7 @@ class _File(FilePath):
             if ctx.meta.setdefault(_STANDARD_INPUT, param) is not param:
                 self.fail("'-' can be used only once: standard input is read to its end", param, ctx)
             return self._named(_copied(sys.stdin.buffer, "standard-input", ctx), param, ctx)
-        if not _is_pipe(value):
+        if not is_pipe(value):
             return None
         with Path(value).open("rb") as pipe:
             return self._named(_copied(pipe, "pipe", ctx), param, ctx)
@@ -96,7 +96,8 @@ ADDRESS = _Address()
 WORD_OR_FILE = _WordOrFile()
 
 
-def _is_pipe(value: str) -> bool:
+def is_pipe(value: str) -> bool:
+    """Whether the name is that of a pipe, which can be read once."""
     try:
         return Path(value).is_fifo()
     except (OSError, ValueError):  # a name that is too long, or has a NUL

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._replacing import full_disk_errors, partial_path
+from .._replacing import full_disk_errors, partial_path, writing
 from ._files import TableWriter
 
 __all__ = ["SUFFIXES", "WeightsFile"]
@@ -33,13 +33,14 @@ class WeightsFile:
         self._partial = partial_path(path)
         self._text = path.suffix.lower() == ".csv"
         self._file: Any
-        if self._text:
-            self._file = text = self._partial.open("w", encoding="utf-8", errors="backslashreplace", newline="")
-            self._table = TableWriter(text, escape=escape)
-            self._table.write([["row", *anchors]])
-        else:
-            self._file = self._partial.open("wb")
-            self._write_header()
+        with writing(path, self._partial):
+            if self._text:
+                self._file = text = self._partial.open("w", encoding="utf-8", errors="backslashreplace", newline="")
+                self._table = TableWriter(text, escape=escape)
+                self._table.write([["row", *anchors]])
+            else:
+                self._file = self._partial.open("wb")
+                self._write_header()
 
     def write(self, weights: NDArray[Any], names: Sequence[str] | None = None) -> None:
         """Write the next rows; a ``.csv`` file has their ``names``, or else their numbers."""

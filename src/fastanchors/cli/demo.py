@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._replacing import make_folder
 from ..anchors import Anchors
 from ..errors import InvalidInputError, MissingExtraError
 from ._options import PATH, check_outside_stores
@@ -174,4 +175,4 @@ def _make_place(out: Path) -> None:
     """Make the output folder."""
     if out.exists() and not out.is_dir():
         raise InvalidInputError(f"{out} is a file; pass a folder with --out")
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)

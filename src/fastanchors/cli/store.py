@@ -19,7 +19,7 @@ from ..io.numbers import open_bytes
 from ..store import Store
 from ..store.storage import is_object_address
 from ._options import FORMAT, FilePath, check_outside_stores, reader_arguments, table_options
-from ._streams import ADDRESS
+from ._streams import ADDRESS, is_pipe
 from ._terminal import BYTES, progress_bar, shown_bytes
 from ._triplets import indexed_triplets, named_triplets
 from .app import emit, json_option
@@ -285,7 +285,10 @@ def update(store: Path, triplets: str, add: bool, commit_every: int | None, name
 
 
 def _opened(triplets: str) -> contextlib.AbstractContextManager[IO[bytes]]:
-    return contextlib.nullcontext(sys.stdin.buffer) if triplets == "-" else open_bytes(Path(triplets))
+    """The lines as they come from standard input or a pipe, or those of a file."""
+    if triplets == "-":
+        return contextlib.nullcontext(sys.stdin.buffer)
+    return Path(triplets).open("rb") if is_pipe(triplets) else open_bytes(Path(triplets))
 
 
 @click.command()

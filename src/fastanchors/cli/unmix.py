@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from .._replacing import make_folder
 from .._validate import check_rank, check_size
 from ..errors import MissingExtraError
 from ..report._text import plural
@@ -197,7 +198,7 @@ def _run(scene: Any, k: int, folder: Path, options: dict[str, Any]) -> Any:
 
     k = check_rank(check_size(k, name="k"), scene.size)
     created = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     try:
         with replacing(folder / "abundances.npy") as partial:
             if scene.shape is not None and scene.order == "F":  # the file stores the image line by line

@@ -153,7 +153,10 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
     keys = [key for key in fields if key not in {*read, *table.index}]
     non_numeric = [key for key in keys if key in table.extensions or not _is_number(fields[key])]
     if non_numeric or not keys:
-        raise InvalidTypeError(f"{name}: column {[*non_numeric, *read][0]!r} does not hold numbers; drop it first")
+        first = [*non_numeric, *read][0]
+        raise InvalidTypeError(
+            f"{name}: column {first!r} does not hold numbers of NumPy, but {fields[first]}; convert it, or drop it"
+        )
     entry_type = np.dtype(_common_type(fields[key].to_pandas_dtype() for key in keys) if dtype is None else dtype)
     found = NameSpool() if labels else None
 
@@ -300,7 +303,8 @@ def _is_text(kind: Any) -> bool:
 
     if types.is_dictionary(kind):  # what pandas calls categorical
         kind = kind.value_type
-    return bool(types.is_string(kind) or types.is_large_string(kind))
+    checks = (getattr(types, name, None) for name in ("is_string", "is_large_string", "is_string_view"))
+    return any(check is not None and check(kind) for check in checks)  # views of strings are newer
 
 
 def _triplets(table: _Table, shape: tuple[int, int] | None, row_names: Any, column_names: Any, dtype: Any) -> Source:
