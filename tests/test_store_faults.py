@@ -32,6 +32,7 @@ CALLS = [
     "mkdir",
     "listdir",
     "stat",
+    "fstat",
 ]
 
 

@@ -200,11 +200,13 @@ class WriterLock:
                 f"{self._store} was opened for writing by process {self._process}, and this process is a fork of it; "
                 "write in that process, or open the store here after that process has closed it"
             )
-        try:
-            there = os.stat(self._path, follow_symlinks=False)
-        except OSError:
-            there = None
-        if there is None or self._descriptor is None or not os.path.samestat(there, os.fstat(self._descriptor)):
+        with disk_errors(self._path, "check the writer's lock"):
+            held = None if self._descriptor is None else os.fstat(self._descriptor)
+            try:
+                there = os.stat(self._path, follow_symlinks=False)
+            except (FileNotFoundError, NotADirectoryError):
+                there = None
+        if there is None or held is None or not os.path.samestat(there, held):
             raise StoreError(f"{self._store} has been replaced or removed since it was opened; open it again")
 
     def release(self) -> None:
