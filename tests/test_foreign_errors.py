@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -50,6 +51,16 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "unmix shape": lambda: fa.apps.unmix(np.ones((9, 4)), 2, shape=[[1], [2, 3]]),
     "topics refine": lambda: fa.apps.topics(np.ones((5, 4)), 2, refine=np.ones(2)),
     "TopicModel n_topics": lambda: fa.TopicModel(np.ones(2)).fit(np.ones((5, 4))),
+    "representatives of no table": lambda: fa.apps.representatives(pd.NA, 2),
+    "Hottopixx noise": lambda: fa.Hottopixx(noise=1e308).seek(A, 3),
+    "most": lambda: fa.SPA().most("ab"),
+    "most of a number": lambda: fa.SPA().most(3),
+    "most of fractions": lambda: fa.SPA().most((-1, 2.5)),
+    "blocks": lambda: list(fa.open_matrix(A).blocks(-1)),
+    "map_blocks": lambda: fa.open_matrix(A).map_blocks(len, block_rows=0),
+    "map_blocks of a SampleMatrix": lambda: fa.SampleMatrix(A).map_blocks(len, block_rows=0),
+    "map_stored of a SampleMatrix": lambda: fa.SampleMatrix(A).map_stored(len, block_rows=-1),
+    "map_stored": lambda: fa.open_matrix(A).map_stored(len, block_rows=2.5),
     "recommend exclude_seen": lambda: fa.apps.recommend(A, 0, k=2, exclude_seen=np.ones(2)),
 }
 TOO_LARGE: dict[str, Callable[[], Any]] = {

@@ -150,7 +150,7 @@ def _numbers(
 ) -> tuple[list[Hashable] | None, list[Hashable] | None, Any]:
     """Names of rows, names of columns, and the numbers; names are None if the table has none."""
     table = table if is_named_array(table) else as_frame(table, "the table")
-    if package(table) != "pandas" or table.ndim != 2:
+    if package(table) != "pandas" or getattr(table, "ndim", 0) != 2:
         return _opened(table, non_numeric, columns)
     if columns is not None:
         _check_known(columns, list(table.columns))

@@ -97,7 +97,7 @@ class ArrayMatrix(RowMatrix):
         return self.data[indices]
 
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
-        step = block_rows or self.default_block_rows()
+        step = self._block_rows(block_rows)
         for start in range(0, self.shape[0], step):
             block = self.data[start : start + step]
             self._cost.rows_read += block.shape[0]

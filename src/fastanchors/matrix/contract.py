@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._parallel import map_ordered, one_blas_thread
 from .._rng import RngLike
 from .._types import Rows
-from .._validate import as_array, check_index, check_unrounded
+from .._validate import as_array, check_index, check_size, check_unrounded
 from ..errors import InvalidInputError, InvalidTypeError
 from .cost import Cost
 
@@ -172,7 +172,7 @@ class RowMatrix(ABC):
         Blocks are processed in threads, or on the workers that hold them. The combined result must not depend on how
         the rows are divided into blocks.
         """
-        step = block_rows or self.default_block_rows()
+        step = self._block_rows(block_rows)
         return map_ordered(lambda start, block: function(start, block, *shared), self.blocks(step))
 
     def map_stored(
@@ -192,7 +192,7 @@ class RowMatrix(ABC):
 
         Runs in threads, or on the workers that hold the rows. ``indices`` must be sorted.
         """
-        step = block_rows or self.default_block_rows()
+        step = self._block_rows(block_rows)
         pieces = (indices[at : at + step] for at in range(0, len(indices), step))
         return map_ordered(lambda some, rows: function(some, rows, *shared), ((p, self.rows(p)) for p in pieces))
 
@@ -203,6 +203,9 @@ class RowMatrix(ABC):
         of one worker. Use it for few large results; :meth:`map_blocks` returns one result per block.
         """
         return [function(self, 0, *shared)]
+
+    def _block_rows(self, given: int | None) -> int:
+        return self.default_block_rows() if given is None else check_size(given, name="block_rows")
 
     def default_block_rows(self) -> int:
         """Number of rows in a block that fits in the cache; it depends on shape and ``nnz`` only."""

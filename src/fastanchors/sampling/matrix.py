@@ -167,7 +167,7 @@ class SampleMatrix(BlockStack, Draws, Mutable):
         """As in :class:`RowMatrix`, without copies of dense rows; ``passed(b)`` is called after block b was read."""
         if self.is_sparse:
             return super().map_stored(function, *shared, block_rows=block_rows)
-        step = block_rows or self.default_block_rows()
+        step = self._block_rows(block_rows)
         with self.reading():
             return map_ordered(lambda *piece: function(*piece, *shared), self._stored(step, passed))
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from .._params import Parameters
 from .._rng import RngLike, as_generator
-from .._validate import check_rank
+from .._validate import check_rank, check_size
 from ..anchors import Anchors, Selection
+from ..errors import InvalidInputError
 from ..matrix import MeteredMatrix, RowMatrix, open_matrix
 from ..matrix.fetched_names import names_of
 
@@ -82,7 +83,12 @@ class Solver(Parameters, ABC):
 
     def most(self, shape: tuple[int, int]) -> int:
         """The largest k for a matrix of that shape."""
-        return shape[0] if self._limit == "rows" else min(shape)
+        try:
+            m, n = shape
+        except (TypeError, ValueError):
+            raise InvalidInputError(f"shape must be the numbers of rows and of columns, got {shape!r:.60}") from None
+        m, n = check_size(m, name="rows", minimum=0), check_size(n, name="columns", minimum=0)
+        return m if self._limit == "rows" else min(m, n)
 
     def _result(self, data: RowMatrix, selection: Selection, started: float) -> Anchors:
         """The result: the selection with names, cost and time."""

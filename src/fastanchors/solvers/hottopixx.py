@@ -93,7 +93,7 @@ class Hottopixx(Solver):
         allow_fewer: bool = False,
     ) -> None:
         check_geometry(geometry)
-        self.noise = None if noise is None else check_number(noise, name="noise", minimum=0.0)
+        self.noise = None if noise is None else check_number(noise, name="noise", minimum=0.0, maximum=1e150)
         self.robust = check_flag(robust, name="robust")
         self.geometry = geometry
         self.max_work = check_limit(max_work)
