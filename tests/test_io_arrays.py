@@ -559,8 +559,11 @@ def test_triplets_of_parquet_with_every_type_of_index(tmp_path, dtype):
 def test_every_kind_of_text_names_the_rows_of_parquet(tmp_path, kind):
     """Views of strings, the text of polars as an Arrow table, were refused."""
     names = pa.array(["a", "b"])
-    names = names.dictionary_encode() if kind == "dictionary" else names.cast(getattr(pa, kind)())
-    pq.write_table(pa.table({"who": names, "x": [1.0, 2.0]}), tmp_path / "t.parquet")
+    try:
+        names = names.dictionary_encode() if kind == "dictionary" else names.cast(getattr(pa, kind)())
+        pq.write_table(pa.table({"who": names, "x": [1.0, 2.0]}), tmp_path / "t.parquet")
+    except pa.ArrowNotImplementedError:
+        pytest.skip("this version of Arrow cannot write views of strings")
     assert list(fa.open_matrix(tmp_path / "t.parquet").row_names) == ["a", "b"]
 
 
