@@ -23,6 +23,13 @@ from fastanchors.store.names import Names, encode_names
 
 LIMIT = 1 << 22
 
+
+def run_script(script, *arguments):
+    """What a script prints that runs in a process of its own, whose memory is measured."""
+    run = [sys.executable, "-W", "ignore", "-c", script, *map(str, arguments)]
+    return subprocess.run(run, capture_output=True, text=True, check=True, timeout=300).stdout
+
+
 WRITER = """
 import sys, threading
 import numpy as np, scipy.sparse as sp, fastanchors as fa
@@ -66,9 +73,8 @@ with fa.open(path, mode="r+", memory_limit=limit) as S:
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
 def test_many_random_updates_stay_below_the_limit(tmp_path, kind):
     """20,000 random entries: their pages alone would be 800 MiB."""
-    run = [sys.executable, "-W", "ignore", "-c", WRITER, str(tmp_path / "s"), kind]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
-    assert float(done.stdout) < 1
+    printed = run_script(WRITER, tmp_path / "s", kind)
+    assert float(printed) < 1
 
 
 CHANGED = WRITER.replace("(rows, 100)", "(rows, 200)").replace("3600", "10_000").replace("64 << 20", "48 << 20")
@@ -77,9 +83,8 @@ CHANGED = WRITER.replace("(rows, 100)", "(rows, 200)").replace("3600", "10_000")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_an_index_that_takes_in_many_changed_rows_stays_below_the_limit(tmp_path):
     """Random entries of 18,000 of 100,000 rows (160 MB of data): the index read up to 16,384 of them at a time."""
-    run = [sys.executable, "-W", "ignore", "-c", CHANGED, str(tmp_path / "s"), "dense"]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
-    assert float(done.stdout) < 1
+    printed = run_script(CHANGED, tmp_path / "s", "dense")
+    assert float(printed) < 1
 
 
 BYTES = (
@@ -93,9 +98,8 @@ BYTES = (
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_updates_of_bytes_in_large_shards_stay_below_the_limit(tmp_path):
     """97 MiB under a limit of 64: a changed shard, of a build with more memory, was rebuilt to move it to a file."""
-    run = [sys.executable, "-W", "ignore", "-c", BYTES, str(tmp_path / "s"), "dense"]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
-    assert float(done.stdout) < 1
+    printed = run_script(BYTES, tmp_path / "s", "dense")
+    assert float(printed) < 1
 
 
 EMPTY = (
@@ -109,9 +113,8 @@ EMPTY = (
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_new_entries_of_empty_rows_stay_below_the_limit(tmp_path):
     """18 MiB under a limit of 16: pages of shards without entries were kept when the shards were moved to files."""
-    run = [sys.executable, "-W", "ignore", "-c", EMPTY, str(tmp_path / "s"), "sparse"]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
-    assert float(done.stdout) < 1
+    printed = run_script(EMPTY, tmp_path / "s", "sparse")
+    assert float(printed) < 1
 
 
 LARGE = (
@@ -128,9 +131,8 @@ LARGE = (
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_large_update_gives_back_its_memory(tmp_path):
     """75 MiB were kept under a limit of 64 after 2,000,000 new entries in one call."""
-    run = [sys.executable, "-W", "ignore", "-c", LARGE, str(tmp_path / "s"), "sparse"]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
-    assert float(done.stdout) < 0.5
+    printed = run_script(LARGE, tmp_path / "s", "sparse")
+    assert float(printed) < 0.5
 
 
 PENDING = """
@@ -186,9 +188,8 @@ with fa.open(path, mode="r+", memory_limit=limit) as S:
 def test_what_is_not_committed_yet_stays_below_the_limit(tmp_path, kind):
     """93 MiB for 1,500,000 entries, 188 for 150 appends of 0.24 MB, 71 for the compactions among 52 commits, 92 for
     2,000,000 new non-zeros in a store of 800,000."""
-    run = [sys.executable, "-W", "ignore", "-c", PENDING, str(tmp_path / "s"), kind]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
-    taken, generation = done.stdout.split()
+    printed = run_script(PENDING, tmp_path / "s", kind)
+    taken, generation = printed.split()
     assert float(taken) < 1
     assert int(generation) > 1
 
@@ -344,9 +345,8 @@ def test_builds_and_appends_of_any_rows_stay_below_the_limit(tmp_path, kind, ind
     """161 MiB for few wide rows of which some have no zeros, 520 for many, 230 for dense bytes, 78 for the append of an
     iterator (40 of them its own), 270 for 1,200,000 tied rows, 100 for pairs, 70 for rows of 30 bytes, 200 for these
     appended to doubles, 117 for a frame of two types or an Arrow table were taken under a limit of 64 MiB."""
-    run = [sys.executable, "-W", "ignore", "-c", BUILDER, str(tmp_path / "s"), kind]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
-    taken, has_index = done.stdout.split()
+    printed = run_script(BUILDER, tmp_path / "s", kind)
+    taken, has_index = printed.split()
     assert float(taken) < 1
     assert has_index == str(indexed)
 
