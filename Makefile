@@ -16,7 +16,7 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	@touch $@
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -34,15 +34,16 @@ class Interrupted(Exception):
 class Lines:
     """Counts lines of the library; at line ``chosen`` the signal is raised. ``place`` is that line, None before it.
 
-    With ``event="call"`` it counts starts of functions instead.
+    With ``event="call"`` it counts starts of functions instead; with ``files``, only lines of files with these endings.
     """
 
-    def __init__(self, chosen: int, event: str = "line") -> None:
-        self.chosen, self.event, self.count, self.place = chosen, event, 0, None
+    def __init__(self, chosen: int, event: str = "line", files: tuple[str, ...] = ("",)) -> None:
+        self.chosen, self.event, self.files, self.count, self.place = chosen, event, files, 0, None
 
     def __call__(self, frame: Any, event: str, argument: Any) -> Any:
         name = frame.f_code.co_filename
-        return self._line(frame, event, argument) if name.startswith(LIBRARY) and name != POOL else None
+        counted = name.startswith(LIBRARY) and name.endswith(self.files) and name != POOL
+        return self._line(frame, event, argument) if counted else None
 
     def _line(self, frame: Any, event: str, argument: Any) -> Any:
         if event == self.event:
@@ -56,9 +57,9 @@ class Lines:
 
 
 @contextmanager
-def interrupted_at(chosen: int, event: str = "line") -> Iterator[Lines]:
+def interrupted_at(chosen: int, event: str = "line", files: tuple[str, ...] = ("",)) -> Iterator[Lines]:
     """Raise the signal at that line of the library inside this context."""
-    lines, before, traced = Lines(chosen, event), signal.signal(signal.SIGALRM, _raise), sys.gettrace()
+    lines, before, traced = Lines(chosen, event, files), signal.signal(signal.SIGALRM, _raise), sys.gettrace()
     sys.settrace(lines)
     try:
         yield lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import operator
 import pickle
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.errors import InvalidInputError, StoreError
+from fastanchors.errors import InvalidInputError, InvalidTypeError, StoreError
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,54 @@ def test_equal_answers_are_equal_whatever_they_cost(X, anchors):
     assert anchors != dataclasses.replace(anchors, points=X[anchors.indices])
     assert anchors != anchors.indices.tolist()
     assert len({anchors, again}) == 1
+
+
+def made(indices, **rest):
+    return fa.Anchors(indices, "hand", fa.Cost(), 0.0, fa.Certificate("none", "made by hand"), **rest)
+
+
+def test_made_by_hand(X):
+    given = [4, 2]
+    own = made(
+        given, residuals=(2, 1), names=["a", "b"], points=[[1, 2], [3, 4]], support=[1, 1], column_names=["x", "y"]
+    )
+    assert own == made(np.array(given, np.int32), residuals=[2.0, 1.0], names=("a", "b"), points=[[1.0, 2], [3, 4]])
+    assert hash(made(given)) == hash(made(np.array(given, np.int32))) == hash(made(np.array(given, ">i8")))
+    assert own.names == ("a", "b")
+    assert own.as_dict()["residuals"] == [2.0, 1.0]
+    np.testing.assert_array_equal(made(given).points_in(X), X[given])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"indices": [0.5, 1.5]},
+        {"indices": [[0], [1]]},
+        {"indices": [-1, 0]},
+        {"indices": 3},
+        {"residuals": [1.0]},
+        {"residuals": ["a", "b"]},
+        {"points": [1.0, 2.0]},
+        {"points": np.ones((3, 4))},
+        {"names": "ab"},
+        {"names": ["a"]},
+        {"support": [1, 2, 3]},
+        {"cost": 3},
+        {"certificate": "exact"},
+        {"solver": None},
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(bad):
+    with pytest.raises((InvalidInputError, InvalidTypeError)):
+        dataclasses.replace(made([0, 1]), **bad)
+
+
+def test_costs_are_added_to_costs_only():
+    assert fa.Cost(3, 1) - fa.Cost(1) + fa.Cost(0, 2) == fa.Cost(2, 3)
+    for operation in (operator.add, operator.sub):
+        for pair in ((fa.Cost(), 3), (3, fa.Cost()), (fa.Cost(), None)):
+            with pytest.raises(TypeError, match="unsupported operand"):
+                operation(*pair)
 
 
 def test_it_prints_as_a_small_table(anchors):

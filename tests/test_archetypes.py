@@ -197,3 +197,24 @@ class TestAnnData:
 
 def _dense(block):
     return block.toarray() if sp.issparse(block) else np.asarray(block)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of AnnData: an index of its own becomes one of text
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
+@pytest.mark.parametrize("kind", ["category", "string", "object"])
+def test_names_of_a_file_are_those_of_the_object(tmp_path, kind, missing):
+    """Categories were no names in a file, so that the columns of anchors were matched by position."""
+    anndata = pytest.importorskip("anndata", reason="AnnData is optional")
+    pd = pytest.importorskip("pandas")
+    names = pd.Index(["b", "a", None if missing and kind != "object" else "d", "c"], dtype=kind)
+    adata = anndata.AnnData(np.arange(1.0, 25.0).reshape(6, 4))
+    adata.var_names = names
+    adata.obs_names = pd.Index([f"cell {i}" for i in range(6)], dtype=kind)
+    with anndata.settings.override(allow_write_nullable_strings=True):
+        adata.write_h5ad(tmp_path / "a.h5ad")
+        adata.write_zarr(tmp_path / "a.zarr")
+    expected = fa.open_matrix(adata)
+    for name in ("a.h5ad", "a.zarr"):
+        found = fa.open_matrix(tmp_path / name)
+        assert list(found.column_names) == list(expected.column_names)
+        assert list(found.row_names) == list(expected.row_names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 
 import numpy as np
@@ -67,7 +68,8 @@ def test_unmix_text_output(tmp_path, scene):
 
 
 def test_unmix_invalid_usage(tmp_path, scene):
-    assert run("unmix", tmp_path / "scene.npy", "-k", 3, "--shape", "20").exit_code == 2
+    for shape in ("20", "²x16", f"{'9' * 5000}x16"):
+        assert run("unmix", tmp_path / "scene.npy", "-k", 3, "--shape", shape).exit_code == 2
     assert run("unmix", tmp_path / "scene.npy").exit_code == 2
     with pytest.raises(fa.errors.StoreError, match="does not exist"):
         CliRunner().invoke(app, ["unmix", str(tmp_path / "none.npy"), "-k", "3"], catch_exceptions=False)
@@ -373,3 +375,23 @@ def test_counts_without_names_of_words_are_refused_with_the_cure(tmp_path, ldac)
     encoded = run("encode", ldac / "docs.ldac", model, "--column-names", ldac / "words.txt", "-o", out)
     assert encoded.exit_code == 0, encoded.output
     assert np.load(out).shape == (400, 4)
+
+
+@pytest.mark.parametrize("fails", ["save_maps", "save_spectra"])
+def test_a_run_of_unmix_that_fails_leaves_an_earlier_result_whole(tmp_path, monkeypatch, fails):
+    """Files were replaced one by one, so that a full disk left those of two runs."""
+    np.save(tmp_path / "s.npy", fa.datasets.hyperspectral(12, 10, 30, 3, rng=0).cube)
+    out = tmp_path / "out"
+    arguments = ["unmix", str(tmp_path / "s.npy"), "-o", str(out), "--no-pictures", "-k"]
+    assert CliRunner().invoke(app, [*arguments, "3"]).exit_code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(fa.apps, fails, full)
+    result = CliRunner().invoke(app, [*arguments, "2"])
+    assert result.exit_code == 1
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert CliRunner().invoke(app, [*arguments[:2], "-o", str(tmp_path / "new"), "--no-pictures", "-k", "2"]).exit_code
+    assert not (tmp_path / "new").exists()

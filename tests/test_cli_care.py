@@ -157,6 +157,11 @@ def test_report_of_a_table_of_anchors(tmp_path, shell):
         (["topics", "t.csv", "--column", "labell"], "did you mean 'label'?"),
         (["topics", "t.cvs"], "did you mean t.csv?"),
         (["topics", "c.ldac", "-k", "9"], "use -k 3 or fewer"),
+        (["topics", "one.txt", "-k", "3"], "below k = 3; topics need more documents"),
+        (["topics", "one.txt", "-k", "3", "--vocab", "t.csv"], "--vocab names the columns of counts; remove it\n"),
+        (["unmix", "x.bin", "-k", "2"], "the format of x.bin; give its name the suffix of one of npy, "),
+        (["representatives", "same.npy", "-k", "2"], "use -k 1 or fewer\n"),
+        (["seek", "same.npy", "-k", "2"], "has only 1 independent anchor, fewer than 2"),
         (["unmix", "b.npy", "-k", "2"], "did you mean a.npy?"),
     ],
 )
@@ -164,6 +169,9 @@ def test_errors_name_options_of_the_command_line(tmp_path, shell, monkeypatch, a
     monkeypatch.chdir(tmp_path)
     np.save("a.npy", A)
     np.save("zero.npy", np.zeros((4, 3)))
+    np.save("same.npy", np.ones((4, 3)))
+    (tmp_path / "x.bin").write_bytes(b"\xff" * 20)
+    (tmp_path / "one.txt").write_text("cats sat near dogs with another happy cat\n")
     fa.build(A, "s").close()
     (tmp_path / "a.json").write_text("{}")
     (tmp_path / "t.csv").write_text("a,label\n1,x\n2,y\n")

@@ -270,6 +270,9 @@ def test_a_result_is_used_with_rows_that_were_rounded_or_scaled(tmp_path, change
     assert call("report", result, "--data", data, "-o", tmp_path / "w.html", *options).exit_code == 0
 
 
+RANK = {"k": 1, "reason": "", "rows": 2}
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -285,6 +288,17 @@ def test_a_result_is_used_with_rows_that_were_rounded_or_scaled(tmp_path, change
         {"fingerprint": "x"},
         {"fingerprint": [[1.0]]},
         {"reader": 3},
+        {"certificate": {"kind": "proved", "statement": "", "details": {}}},
+        {"certificate": {"kind": [], "statement": "", "details": {}}},
+        {"certificate": {"kind": "none", "statement": 3, "details": {}}},
+        {"certificate": {"kind": "none", "statement": "", "details": None}},
+        {"cost": {"samples": "x"}},
+        {"seconds": None},
+        {"seconds": float("inf")},
+        {"normalize": 5},
+        {"rank": {}},
+        {"rank": 3},
+        {"rank": {**dict.fromkeys(("ks", "residuals", "errors", "falls", "singular_values", "anchors"), ()), **RANK}},
     ],
 )
 def test_a_result_with_wrong_types_is_one_error(tmp_path, change):
@@ -507,9 +521,38 @@ def test_an_empty_name_is_not_the_current_folder(tmp_path, monkeypatch, command)
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
+@pytest.mark.parametrize("command", [("encode", "a.npy", "", "-o", "w.npy"), ("topics", "a.txt", "--stop-words", "")])
+def test_an_empty_word_or_file_is_not_the_current_folder(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", A)
+    (tmp_path / "a.txt").write_text("some words\nother words\n")
+    answer = call(*command)
+    assert (answer.exit_code, "the name is empty" in answer.output) == (2, True)
+
+
 def test_anchors_in_a_file_of_another_kind(tmp_path):
     np.save(tmp_path / "a.npy", A)
     (tmp_path / "anchors.txt").write_text("0 1\n")
     answer = call("encode", tmp_path / "a.npy", tmp_path / "anchors.txt", "-o", tmp_path / "w.npy")
     assert isinstance(answer.exception, InvalidInputError)
     assert "neither a result of seek --out" in str(answer.exception)
+
+
+def test_no_output_in_a_folder_that_is_read(tmp_path):
+    zarr = pytest.importorskip("zarr", reason="extra io")
+    data, corpus = tmp_path / "a.zarr", tmp_path / "corpus"
+    zarr.save(str(data), A)
+    corpus.mkdir()
+    for number in range(4):
+        (corpus / f"{number}.txt").write_text("cats purr and dogs bark\n" * (number + 1))
+    assert call("seek", data, "-k", 2, "--out", tmp_path / "r.json").exit_code == 0
+    assert call("topics", corpus, "-k", 2, "-o", tmp_path / "m.npz").exit_code == 0
+    for command in (
+        ["build", data, data / "store"],
+        ["unmix", data, "-k", 2, "-o", data / "unmixed"],
+        ["report", tmp_path / "r.json", "-o", data / "page.html"],
+        ["report", tmp_path / "m.npz", "-o", corpus / "page.html"],
+    ):
+        refused = call(*command)
+        assert (refused.exit_code, "which this command reads" in refused.output) == (2, True)
+    assert not {"store", "unmixed", "page.html"} & {path.name for path in (*data.iterdir(), *corpus.iterdir())}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -16,6 +17,7 @@ import fastanchors as fa
 from fastanchors._jit import jit, watch_compiling
 from fastanchors.errors import GuessWarning
 
+h5py = pytest.importorskip("h5py", reason="extra io")
 pytest.importorskip("click", reason="extra cli")
 pytest.importorskip("rich", reason="extra cli")
 
@@ -212,6 +214,44 @@ def test_an_envi_header_in_a_stream_is_refused(call):
     code, _, error = call("unmix", "-", "-k", 3, given=b"ENVI\nsamples = 3\n")
     assert code == 2
     assert "an ENVI image is two files, which a stream does not have; give the path of one" in " ".join(error.split())
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.mtx", "a.ldac", "a.h5", "a.h5ad"])
+def test_the_format_of_a_stream_is_determined_from_its_content(call, A, name, tmp_path):
+    A, path = np.round(A * 9), tmp_path / name
+    if name.endswith((".h5", ".h5ad")):
+        with h5py.File(path, "w") as file:
+            file["data" if name == "a.h5" else "X"] = A
+        given = path.read_bytes()
+    else:
+        pairs = ([(j, value) for j, value in enumerate(row) if value] for row in A)
+        text = {
+            "a.csv": ",".join("abcdefghijkl") + "\n" + "".join(",".join(map(str, row)) + "\n" for row in A.tolist()),
+            "a.mtx": "%%MatrixMarket matrix array real general\n80 12\n" + "".join(f"{x}\n" for x in A.T.ravel()),
+            "a.ldac": "".join(f"{len(p)} " + " ".join(f"{j}:{value:g}" for j, value in p) + "\n" for p in pairs),
+        }[name]
+        given = gzip.compress(text.encode())
+    code, out, error = call("seek", "-", "-k", 3, "--normalize", "none", "--json", given=given)
+    assert code == 0, error
+    assert json.loads(out)["anchors"] == list(fa.FAS().seek(A, 3, rng=0))
+
+
+def test_damaged_and_packed_streams(call):
+    code, _, error = call("seek", "-", "-k", 3, given=gzip.compress(b"1,2\n3,4\n" * 99)[:-20])
+    assert (code, "standard input" in error, "/tmp" in error) == (1, True, False)
+    code, _, error = call("seek", "-", "-k", 3, given=gzip.compress(b"1,2\n3,4\n5,x\n"))
+    assert (code, "standard input, line 3: field 2" in error) == (1, True)
+    assert call("topics", "-", "-k", 2, "--json", given=gzip.compress(CATS))[0] == 0
+
+
+def test_a_result_with_names_from_a_stream(call, A, tmp_path):
+    np.save("a.npy", A)
+    names = "".join(f"row {i}\n" for i in range(len(A))).encode()
+    assert call("seek", "a.npy", "-k", 3, "--row-names", "-", "--out", "r.json", given=names)[0] == 0
+    assert json.loads((tmp_path / "r.json").read_text())["reader"] == {"row_names": "-"}
+    code, _, error = call("report", "r.json")
+    assert (code, "has its row names from standard input; pass --row-names" in error) == (1, True)
+    assert call("report", "r.json", "--row-names", "-", given=names)[0] == 0
 
 
 @pytest.mark.parametrize("stream", STREAMS)

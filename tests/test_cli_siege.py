@@ -307,3 +307,22 @@ def test_names_of_columns_in_a_damaged_result_are_one_error(tables, names):
     assert code == 1
     assert "column_names" in error
     assert error.count("\n") == 1
+
+
+def test_a_long_list_of_row_numbers_is_not_a_file_name(shell, tmp_path):
+    np.save(tmp_path / "a.npy", fa.datasets.separable(120, 5, 3, rng=0).A)
+    numbers = ",".join(map(str, range(100)))
+    code, _, err = shell("encode", "a.npy", numbers, "-o", "w.npy")
+    assert (code, err) == (0, "")
+    assert np.load(tmp_path / "w.npy").shape == (120, 100)
+
+
+def test_links_in_a_circle_are_one_error_or_replaced(shell, tmp_path):
+    (tmp_path / "a.csv").write_text(TABLE)
+    (tmp_path / "o.json").symlink_to("o.json")
+    assert shell("seek", "a.csv", "-k", "1", "--out", "o.json")[0] == 0
+    assert json.loads((tmp_path / "o.json").read_text())["k"] == 1
+    (tmp_path / "s").symlink_to("s")
+    assert "exists already" in one_error(shell("build", "a.csv", "s"))
+    with pytest.raises(StoreError, match="exists already"):
+        fa.build(tmp_path / "a.csv", tmp_path / "s")

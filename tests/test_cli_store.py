@@ -138,6 +138,10 @@ def test_update_by_name(call, table, tmp_path):
     assert fa.open(tmp_path / "t").raw(2, 1) == 5
     assert "several rows are named 'a'" in call("update", tmp_path / "t", "--names", stdin=b"a 1 5\n")[2]
     assert "'2' is not an index of 0 … 1" in call("update", tmp_path / "t", "--names", stdin=b"b 2 5\n")[2]
+    assert (
+        "is not an index of 0 … 1" in call("update", tmp_path / "t", "--names", stdin=b"b " + b"7" * 5000 + b" 5\n")[2]
+    )
+    assert call("update", tmp_path / "t", "--names", stdin=b"b " + b"0" * 5000 + b"1 5\n")[0] == 0
     fa.build(np.ones((3, 2)), tmp_path / "u").close()
     assert "has no names" in call("update", tmp_path / "u", "--names", stdin=b"0 1 5\n")[2]
 

@@ -52,6 +52,16 @@ def test_messages_do_not_go_to_standard_output(folder):
     assert (done.returncode, done.stdout) == (1, "")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_disk_behind_standard_error_stops_no_work(folder):
+    rows = "".join(f"{i},{i * 3 % 7 + 1},{i * 5 % 8},{i * i % 5}\n" for i in range(9))
+    (folder / "guess.csv").write_text(f"id,a,b,c\n{rows}")  # a note says how it is read
+    done = in_shell(folder, "seek guess.csv -k 2 --json", "2>/dev/full")
+    assert (done.returncode, json.loads(done.stdout)["k"]) == (0, 2)
+    done = in_shell(folder, "seek --json", "2>/dev/full")
+    assert (done.returncode, json.loads(done.stdout)["exit_code"]) == (2, 2)
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is full")
 @pytest.mark.parametrize("options", ["", "--json"])
 def test_a_full_disk_behind_standard_output_is_one_line(folder, options):
@@ -66,8 +76,9 @@ def test_a_full_disk_behind_standard_output_is_one_line(folder, options):
 def test_a_command_that_is_ended_while_it_reads_leaves_no_file(folder, name, code):
     environment = os.environ | {"TMPDIR": str(folder / "tmp")}
     with subprocess.Popen(
-        [*COMMAND, "seek", "-", "-k", "2"],
+        [*COMMAND, "seek", "-", "-k", "2", "--json"],
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment,
         # The tests may run where the signal is ignored (nohup), which a command respects.
@@ -86,7 +97,31 @@ def test_a_command_that_is_ended_while_it_reads_leaves_no_file(folder, name, cod
         process.send_signal(getattr(signal, name))
         assert process.wait(60) == code
         assert b"Traceback" not in process.stderr.read()
+        message = "interrupted" if name == "SIGINT" else f"ended by {name}"
+        assert json.loads(process.stdout.read()) == {"error": message, "exit_code": code}
     assert list((folder / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_command_that_is_ended_while_it_starts_says_so(name, code):
+    """The signal comes while the module of the command is imported."""
+    program = f"""
+import importlib, signal, sys
+from fastanchors.cli import app, main
+
+def import_module(*names):
+    signal.raise_signal(signal.{name})
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+app.importlib.import_module = import_module
+sys.argv = ["fastanchors", "seek", "a.csv", "-k", "2", "--json"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    message = "interrupted" if name == "SIGINT" else f"ended by {name}"
+    assert (done.returncode, done.stderr.decode()) == (code, f"fastanchors: {message}\n")
+    assert json.loads(done.stdout) == {"error": message, "exit_code": code}
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1251", "utf-8"])

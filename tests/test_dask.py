@@ -118,6 +118,23 @@ def test_a_data_frame_provides_names(tmp_path):
     np.testing.assert_array_equal(S.rows(np.arange(900)), whole.rows(np.arange(900)))
 
 
+def test_columns_of_partitions_are_matched_by_name(tmp_path):
+    """They were taken by position, so that columns of one partition were exchanged; Dask itself puts them in order."""
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    whole = pd.DataFrame(np.arange(1.0, 22).reshape(7, 3), columns=["a", "b", "c"])
+
+    def lazy(other):
+        return dd.from_delayed([dask.delayed(whole[:4]), dask.delayed(other)], meta=whole[:0], verify_meta=False)
+
+    turned = lazy(whole[4:][["c", "a", "b"]])
+    np.testing.assert_array_equal(fa.open_matrix(turned).rows(np.arange(7)), whole)
+    with fa.build(turned, tmp_path / "s", normalize=None) as S:
+        np.testing.assert_array_equal(S.rows(np.arange(7)), whole)
+    renamed = lazy(whole[4:].rename(columns={"a": "z"}))
+    with pytest.raises(fa.errors.InvalidInputError, match="partition 1 has the columns z, b, c instead of a, b, c"):
+        fa.open_matrix(renamed)
+
+
 @pytest.mark.parametrize("change", ["none", "some", "sum", "both"])
 def test_partitions_that_are_other_names_of_tasks(tmp_path, change):
     """Dask loses them where it fuses them with further tasks; ``compute`` of the frame itself does not fuse."""
@@ -813,6 +830,56 @@ def test_blocks_that_are_damaged_or_masked_are_refused(kind):
             fa.SPA().seek(lazy.map_blocks(lambda block: damaged, dtype=float, meta=sp.csr_array((0, 5))), 2)
         with pytest.raises(fa.errors.InvalidInputError, match="masked"):
             fa.SPA().seek(da.ma.masked_greater(lazy, 0.9), 2)
+
+
+def masked(values, place):
+    """A Dask array with blocks of masked arrays, of which one entry is masked."""
+    values = np.asarray(values)
+    mask = np.zeros(values.shape, bool)
+    mask[place] = True
+    return da.from_array(np.ma.array(values, mask=mask), chunks=2)
+
+
+MASKED_DOORS = {
+    "SampleMatrix": lambda table, line, store: fa.SampleMatrix(table),
+    "VectorSampler": lambda table, line, store: fa.VectorSampler(line),
+    "components of encode": lambda table, line, store: fa.encode(np.eye(3), table),
+    "row blocks": lambda table, line, store: fa.build(iter([table]), store.path.parent / "other"),
+    "a list of rows": lambda table, line, store: fa.open_matrix([line, line]),
+    "append of blocks": lambda table, line, store: store.append([table]),
+    "append of rows": lambda table, line, store: fa.SampleMatrix(np.eye(3)).append(table),
+    "new values": lambda table, line, store: store.update([0, 1, 2], [0, 1, 2], line),
+    "places of new values": lambda table, line, store: store.add(line, [0, 1, 2], 1.0),
+    "numbers of rows": lambda table, line, store: fa.open_matrix(np.eye(3)).rows(line),
+    "users": lambda table, line, store: fa.apps.recommend(
+        fa.apps.RatingsTable(np.eye(2), ["1", "2"], ["a", "b"]), line, 1, k=1
+    ),
+    "ratings": lambda table, line, store: fa.apps.recommend(table, [0], 1, k=1),
+    "cur": lambda table, line, store: fa.cur(table, 1),
+    "fkv": lambda table, line, store: fa.fkv(table, 1),
+    "metrics": lambda table, line, store: fa.metrics.matched_spectral_angle(table, np.eye(3)),
+    "a list for the estimator": lambda table, line, store: fa.SeparableNMF(1).fit([line, line]),
+    "the mask of a scene": lambda table, line, store: fa.apps.unmix(np.eye(3)[:, :, None] + [1, 2], 1, mask=table),
+}
+
+
+@pytest.mark.parametrize("door", MASKED_DOORS)
+def test_the_mask_of_blocks_is_not_dropped_where_arrays_are_wanted(tmp_path, door):
+    with dask.config.set(scheduler="synchronous"), fa.build(np.eye(3), tmp_path / "s", normalize=None) as store:
+        with pytest.raises(fa.errors.InvalidInputError, match=r"entries of .* are masked"):
+            MASKED_DOORS[door](masked(np.eye(3) + 1, (1, 2)), masked([1, 2, 0], 2), store)
+        np.testing.assert_array_equal(store.rows([0, 1, 2]), np.eye(3))
+
+
+def test_the_mask_of_blocks_is_not_dropped_in_scenes_of_xarray():
+    xr = pytest.importorskip("xarray")  # replaces masked entries by NaN only if Dask knows of masks
+    lazy = da.ones((4, 5, 6), chunks=2).map_blocks(
+        lambda block: np.ma.array(block, mask=True), meta=np.empty((0, 0, 0))
+    )
+    scene = xr.DataArray(lazy, dims=("y", "x", "band"))
+    error = pytest.raises(fa.errors.InvalidInputError, match="120 entries of the DataArray are masked")
+    with dask.config.set(scheduler="synchronous"), error:
+        fa.apps.unmix(scene, 2)
 
 
 def test_averages_of_integer_blocks_are_not_truncated():

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import fastanchors as fa
 from fastanchors.cli.app import app
 from fastanchors.io import open_source
+from fastanchors.io.addresses import path_of
 
 
 @pytest.fixture
@@ -162,3 +163,30 @@ def test_addresses_on_the_command_line(put, tmp_path):
     assert again.exit_code == 1
     assert "exists already" in str(again.exception)
     assert "gcsfs" in str(run("build", "gs://bucket/x.npy", str(tmp_path / "t")).exception)
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"), [("exists", "exists"), ("isdir", "is_dir"), ("isfile", "is_file"), ("size", "stat")]
+)
+def test_what_a_file_system_raises_about_an_address_is_one_error(monkeypatch, question, asked):
+    """A bucket name that S3 refuses raised an error of its package."""
+
+    def refuse(*_, **__):
+        raise ValueError("not a name\nof a bucket")
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), question, refuse)
+    with pytest.raises(fa.errors.StoreError, match=r"^cannot read memory://a\.csv: not a name of a bucket$"):
+        getattr(path_of("memory://a.csv"), asked)()
+
+
+def test_applications_read_local_files_by_their_addresses(tmp_path):
+    np.save(tmp_path / "a scene.npy", np.ones((6, 5, 30)))
+    (tmp_path / "texts.txt").write_text("cats purr\ndogs bark\ncats and dogs\n")
+    (tmp_path / "ratings.csv").write_text("ann,tea,3\nbob,milk,4\n")
+    cube = fa.apps.read_cube(f"file://{tmp_path}/a%20scene.npy", bands="last")
+    assert cube.shape == (6, 5)
+    assert fa.apps.read_corpus(f"file://{tmp_path}/texts.txt", min_df=1).counts.shape == (3, 4)
+    assert fa.apps.read_ratings(f"file://{tmp_path}/ratings.csv").A.shape == (2, 2)
+    for read in (fa.apps.read_cube, fa.apps.read_corpus, fa.apps.read_ratings):
+        with pytest.raises(fa.errors.StoreError, match="needs a file or a store on this machine"):
+            read("s3://bucket/x.npy")

@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import dask
 import dask.array as da
@@ -176,10 +177,35 @@ def test_an_address_without_a_store_is_one_error(address, tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"memory_limit": 5}, {"memory_limit": "1"}, {"n_jobs": "x"}, {"n_jobs": 0}, {"foo": 1}, {"variable": "x"}],
+    ids=str,
+)
+def test_a_build_from_dask_checks_its_options_as_on_disk(tmp_path, wrong):
+    """Some were ignored, and others raised a TypeError of Python."""
+    raised = []
+    for target in ("memory://bucket/options.store", tmp_path / "s"):
+        with pytest.raises(fa.FastAnchorsError) as caught:
+            fa.build(da.from_array(np.eye(4), (2, 4)), target, **wrong)
+        raised.append(str(caught.value))
+    assert raised[0] == raised[1]
+
+
 def test_a_local_address_is_a_directory(tmp_path):
     fa.build(np.eye(4), f"local://{tmp_path}/x.store").close()
     assert fa.open(tmp_path / "x.store").shape == (4, 4)
     assert fa.verify(f"local://{tmp_path}/x.store")["rows"] == 4
+
+
+@pytest.mark.parametrize("scheme", ["file", "local", "FILE"])
+def test_a_store_at_a_local_address_is_a_source(tmp_path, scheme):
+    """It was taken for a file, whose format could not be determined."""
+    fa.build(np.eye(4), tmp_path / "a store", row_names=list("abcd")).close()
+    with fa.build(f"{scheme}://{tmp_path}/a store", tmp_path / "copy") as S:
+        S.append(f"{scheme}://{tmp_path}/a%20store")
+        np.testing.assert_array_equal(S.rows(np.arange(8)), np.tile(np.eye(4), (2, 1)))
+        assert list(S.row_names) == list("abcdabcd")
 
 
 @pytest.mark.parametrize("lazy", [False, True])
@@ -474,6 +500,18 @@ def test_the_cache_size_is_limited(address, tmp_path, monkeypatch):
     monkeypatch.setenv("FASTANCHORS_CACHE_BYTES", "5e5")
     with pytest.raises(fa.errors.InvalidInputError, match="number of bytes"):
         fa.open(address)
+
+
+def test_copies_of_other_users_stay_in_a_shared_cache(tmp_path, monkeypatch):
+    """Making room ended with a PermissionError."""
+
+    def refused(path, **_):
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    (tmp_path / "theirs.bin").write_bytes(bytes(9))
+    monkeypatch.setattr(Path, "unlink", refused)
+    FileCache(tmp_path, 1).make_room(tmp_path / "ours.bin")
+    assert (tmp_path / "theirs.bin").exists()
 
 
 def _write_and_die(address, at, how):

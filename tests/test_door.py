@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +17,7 @@ import fastanchors as fa
 from fastanchors.errors import InvalidInputError, InvalidTypeError
 from fastanchors.io import open_source
 from fastanchors.matrix import ArrayMatrix, BudgetExceeded, MeteredMatrix, open_matrix
+from fastanchors.matrix.array import all_rows
 
 A = np.arange(1.0, 21.0).reshape(5, 4)
 
@@ -375,3 +379,80 @@ def test_batches_of_a_reader_are_built_into_a_store_and_refused_where_rows_are_r
     for door in (open_matrix, fa.SeparableNMF(2).fit, lambda X: fa.FAS().seek(X, 2), lambda X: fa.encode(X, A[:1])):
         with pytest.raises(InvalidTypeError, match=r"iterator.*fa\.build"):
             door(reader())
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_the_entries_of_a_mapped_file_are_checked_as_those_of_an_array(tmp_path, bad):
+    """Functions that do not check themselves gave answers for missing values."""
+    A = np.random.default_rng(0).random((30, 4))
+    A[17, 2] = bad
+    np.save(tmp_path / "a.npy", A)
+    calls = [lambda A: fa.open_matrix(A), lambda A: fa.DCA().seek(A, 2), lambda A: fa.rank_curve(A, 2)]
+    if not bad < 0:  # representatives may be signed
+        calls.append(lambda A: fa.apps.representatives(A, 2))
+    for call in calls:
+        with pytest.raises(InvalidInputError, match=r"\[17, 2\] is"):
+            call(A)
+        with pytest.raises(InvalidInputError, match=r"\[17, 2\] is"):
+            call(tmp_path / "a.npy")
+    assert fa.open_matrix(tmp_path / "a.npy", checked=False).shape == (30, 4)
+    if bad < 0:
+        assert fa.open_matrix(tmp_path / "a.npy", signed=True).row_sums()[17] == A[17].sum()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+@pytest.mark.parametrize("kind", ["array", "sparse", "npy", "metered"])
+def test_a_deferred_check_is_made_for_those_that_do_not_check(tmp_path, kind, bad):
+    A = np.abs(np.sin(np.arange(1.0, 121.0))).reshape(30, 4)
+    A[17, 2] = bad
+    np.save(tmp_path / "a.npy", A)
+    source = {"sparse": sp.csr_array(A), "npy": tmp_path / "a.npy"}.get(kind, A)
+
+    def deferred():
+        matrix = open_matrix(source, checked=False)
+        return MeteredMatrix(matrix) if kind == "metered" else matrix
+
+    solvers = [fa.DCA(), fa.QDCA(), fa.SPA(precondition="svd"), fa.AroraLP(), fa.Hottopixx(), fa.FGNSR()]
+    solvers.append(fa.FAS(variant="paper"))
+    calls = [open_matrix, *(lambda X, s=s: s.seek(X, 2) for s in solvers), lambda X: fa.rank_curve(X, 2)]
+    if not bad < 0:
+        calls += [lambda X: fa.apps.representatives(X, 2), lambda X: all_rows(X, "a test")][: 1 + (kind != "metered")]
+    for call in calls:
+        with pytest.raises(InvalidInputError, match=r"\[17, 2\] is"):
+            call(deferred())
+    if kind != "metered":
+        with pytest.raises(InvalidInputError, match=r"\[17, 2\] is"):
+            open_matrix(source, normalize="l1", checked=False).rows([17])
+
+
+def test_a_check_of_signed_entries_is_no_check_of_their_signs():
+    A = np.arange(-1.0, 11.0).reshape(4, 3)
+    matrix = open_matrix(A, checked=False)
+    assert open_matrix(matrix, signed=True) is matrix
+    read = matrix.cost.rows_read
+    assert open_matrix(matrix, signed=True).cost.rows_read == read  # not checked again
+    with pytest.raises(InvalidInputError, match=r"A\[0, 0\] is negative"):
+        open_matrix(matrix)
+    with pytest.raises(InvalidInputError, match=r"\[0, 0\] is negative"):
+        fa.DCA().seek(matrix, 2)
+    assert len(fa.DCA().seek(open_matrix(A, signed=True), 2, rng=0)) == 2
+    good = open_matrix(np.abs(A), checked=False)
+    assert open_matrix(good, budget=2).cost.rows_read == 0  # a budget defers it further
+    assert open_matrix(open_matrix(good)).cost.rows_read == 4
+
+
+@pytest.mark.parametrize("refused", ["lstat", "stat"])
+def test_a_folder_that_is_closed_to_the_user_is_one_error(tmp_path, monkeypatch, refused):
+    np.save(tmp_path / "a.npy", np.eye(3))
+    ask = getattr(os, refused)
+
+    def closed(path, *given, **more):
+        if os.fspath(path).startswith(str(tmp_path)):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return ask(path, *given, **more)
+
+    monkeypatch.setattr(os, refused, closed)
+    calls = [fa.open_matrix, fa.open, fa.io.open_source, fa.apps.read_cube, fa.apps.read_corpus]
+    for call in [*calls, lambda path: fa.SPA().seek(path, 1), lambda path: fa.build(path, tmp_path / "s")]:
+        with pytest.raises(fa.FastAnchorsError, match=r"(?i)permission denied"):
+            call(tmp_path / "a.npy")

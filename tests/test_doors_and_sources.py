@@ -200,3 +200,51 @@ def test_names_reach_the_result(kind, source_of):
     chosen = fa.apps.representatives(source_of(kind), K)
     assert chosen.names == [ROWS[i] for i in chosen.indices]
     assert chosen.columns == COLUMNS
+
+
+ANNDATA_DOORS = {
+    "open_matrix": lambda X, A: fa.open_matrix(X, signed=True),
+    "FAS": lambda X, A: fa.FAS().seek(X, K),
+    "SeparableNMF": lambda X, A: fa.SeparableNMF(K).fit(X),
+    "encode": lambda X, A: fa.encode(X, A[:K]),
+    "components": lambda X, A: fa.encode(A, X),
+    "SampleMatrix": lambda X, A: fa.SampleMatrix(X),
+    "fkv": lambda X, A: fa.fkv(X, 2, rng=0),
+    "open_source": lambda X, A: fa.io.open_source(X),
+    "representatives": lambda X, A: fa.apps.representatives(X, K),
+}
+
+
+@pytest.mark.parametrize("door", ANNDATA_DOORS)
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of AnnData
+def test_the_matrices_of_a_view_of_anndata_are_matrices_and_other_parts_are_refused(door, table, tmp_path):
+    anndata = pytest.importorskip("anndata", reason="AnnData is optional")
+    names = pd.Index(ROWS)
+    frame = pd.DataFrame(table, names, COLUMNS)
+    layers = {"csc": sp.csc_matrix(table), "dense": table.copy()}
+    adata = anndata.AnnData(sp.csr_matrix(table), frame, pd.DataFrame(index=COLUMNS), layers=layers, obsm={"f": frame})
+    view, read = adata[:30], ANNDATA_DOORS[door]
+    for part in (view.X, view.layers["csc"], view.layers["dense"], view.obs, view.obsm["f"]):
+        assert type(part).__module__.startswith("anndata")
+        read(part, table)
+        if door == "open_matrix":
+            opened = fa.open_matrix(part)
+            assert type(opened.data) in (np.ndarray, sp.csr_array)
+            np.testing.assert_array_equal(opened.dense_rows(range(30)), table[:30])
+            assert opened.row_names == (ROWS[:30] if isinstance(part, pd.DataFrame) else None)
+    adata.raw = adata.copy()
+    adata.write_h5ad(tmp_path / "a.h5ad")
+    on_disk = anndata.read_h5ad(tmp_path / "a.h5ad", backed="r")
+    for part in (adata.raw, on_disk.X):
+        with pytest.raises(InvalidTypeError, match="of anndata, which is no matrix in memory; pass the AnnData"):
+            read(part, table)
+    on_disk.file.close()
+
+
+def test_a_frame_of_a_subclass_is_checked_as_a_frame_of_pandas():
+    class Regions(pd.DataFrame):  # such as those of GeoPandas
+        __module__ = "geopandas.frame"
+
+    assert fa.open_matrix(Regions({"a": pd.array([1, 2], "Int64"), "b": [1.0, 2.0]})).dtype == np.float64
+    with pytest.raises(InvalidInputError, match="9007199254740993"):  # float64 would round it
+        fa.open_matrix(Regions({"a": [2**53 + 1, 2], "b": [1.0, 2.0]}))

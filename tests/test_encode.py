@@ -100,6 +100,14 @@ def test_out_is_written_and_returned(problem, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "F.npy"), fa.encode(X, C).astype(np.float32))
 
 
+@pytest.mark.parametrize("place", [slice(None), slice(None, None, -1)])
+def test_out_may_be_rows_of_the_input(place, monkeypatch):
+    monkeypatch.setattr(encoder, "_CHUNK_BYTES", 1)  # a row at a time
+    X = np.random.default_rng(0).random((20, 4))
+    expected = fa.encode(X, X[:4].copy())
+    np.testing.assert_array_equal(fa.encode(X, X[:4], out=X[place]), expected)
+
+
 def test_error_equals_that_of_the_naive_version(problem):
     X, C = problem
     for rows in (X, sp.csr_array(X)):

@@ -309,7 +309,14 @@ def test_every_fit_starts_again_and_a_refused_call_adds_no_rows():
         begin(X)
         assert not hasattr(model, "n_samples_seen_")
         assert model.partial_fit(X[:20]).n_samples_seen_ == 20
-    for wrong in ({"solver": "none"}, {"n_components": 2.5}, {"sum_to_one": "yes"}):
+    for wrong in (
+        {"solver": "none"},
+        {"n_components": 2.5},
+        {"n_components": 71},
+        {"sum_to_one": "yes"},
+        {"random_state": "x"},
+        {"n_jobs": "x"},
+    ):
         right = {name: model.get_params()[name] for name in wrong}
         with pytest.raises((ValueError, TypeError)):
             model.set_params(**wrong).partial_fit(X)
@@ -487,7 +494,7 @@ def test_small_errors_of_sparse_rows_keep_their_digits(how, scale, noise):
     np.testing.assert_allclose(found[1], found[0], rtol=1e-3 if noise < 1e-11 else 1e-6, atol=1e-15)
 
 
-@pytest.mark.parametrize("container", ["pandas", "polars", "dask"])
+@pytest.mark.parametrize("container", ["pandas", "polars", "arrow", "xarray", "dask"])
 def test_weights_in_another_order_are_matched_by_name(container):
     X = pd.DataFrame(fa.datasets.separable(60, 10, 3, rng=0).A, columns=list("abcdefghij"))
     model = fa.SeparableNMF(3).set_output(transform="pandas").fit(X)
@@ -496,6 +503,10 @@ def test_weights_in_another_order_are_matched_by_name(container):
     turned, renamed = weights[weights.columns[::-1]], weights.set_axis(["x", "y", "z"], axis=1)
     if container == "polars":
         turned, renamed = (pytest.importorskip("polars").from_pandas(frame) for frame in (turned, renamed))
+    elif container == "arrow":
+        turned, renamed = (pytest.importorskip("pyarrow").Table.from_pandas(frame) for frame in (turned, renamed))
+    elif container == "xarray":
+        turned, renamed = (pytest.importorskip("xarray").DataArray(frame) for frame in (turned, renamed))
     elif container == "dask":
         turned, renamed = (
             pytest.importorskip("dask.dataframe").from_pandas(f, npartitions=2) for f in (turned, renamed)

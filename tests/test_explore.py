@@ -21,6 +21,7 @@ import fastanchors as fa
 from browser import CHROMIUM, Browser
 from fastanchors import report
 from fastanchors.cli.explore import _signature
+from fastanchors.report import serve
 from fastanchors.report.live import RULES, Session
 from fastanchors.report.pool import pool_of
 from fastanchors.report.serve import ExplorerServer
@@ -272,6 +273,26 @@ def test_slow_and_silent_clients_do_not_block_others(server):
             line.close()
 
 
+def test_a_client_that_reads_slowly_gets_no_second_answer_in_the_first(server, monkeypatch):
+    monkeypatch.setattr(serve._Handler, "timeout", 0.2)
+    monkeypatch.setattr(server.session, "page", lambda k, rule: "a" * 30_000_000)
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as line:
+        line.sendall(f"GET /{server.token}/ HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n\r\n".encode())
+        time.sleep(0.3)  # the buffers are full, and the server waits for no longer
+        parts = []
+        with contextlib.suppress(ConnectionError):
+            while part := line.recv(1 << 20):
+                parts.append(part)
+        answer = b"".join(parts)
+    assert answer.count(b"HTTP/1.0") == 1
+    assert len(answer) < 30_000_000
+
+
+def test_browsers_leave_out_the_usual_port(server, monkeypatch):
+    monkeypatch.setattr(server, "server_port", 80)
+    assert server.hosts == ("127.0.0.1", "localhost")
+
+
 def test_commits_of_another_process_are_seen(tmp_path):
     path = tmp_path / "rows.store"
     A = rows()
@@ -331,9 +352,10 @@ def test_the_command_serves_until_it_is_stopped(store, how):
         assert connection.getresponse().status == 200
         connection.close()
         process.send_signal(how)
-        _, errors = process.communicate(timeout=20)
+        more, errors = process.communicate(timeout=20)
     finally:
         process.kill()
+    assert more == ""  # one JSON object only
     assert process.returncode == (0 if how == signal.SIGINT else 128 + how)
     assert "Traceback" not in errors
 

@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 import fastanchors as fa
 from browser import CHROMIUM, Browser
 from fastanchors import report
-from fastanchors.report._text import percent
+from fastanchors._text import percent
 from fastanchors.report.script import inlined
 
 pytestmark = pytest.mark.skipif(

@@ -115,6 +115,15 @@ def test_transform_composes():
     assert np.allclose(V.transform(T[:, 0]).query(np.arange(9))[:, 0], whole @ T[:, 0])
 
 
+@pytest.mark.parametrize("size", [1e-170, 1e170])
+@pytest.mark.parametrize("method", ["exact", "sampled"])
+def test_vectors_of_any_size_are_orthonormalised(size, method):
+    V = fa.fkv(np.random.default_rng(0).random((30, 8)), 3, rng=0)
+    expected = V.orthonormalize(method, rng=0).query(np.arange(8))
+    found = V.transform(size * np.eye(3)).orthonormalize(method, rng=0).query(np.arange(8))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
 def test_dependent_vectors_cannot_be_orthonormalised():
     _, V, _ = make()
     with pytest.raises(RankError, match="span only 1") as caught:

@@ -259,6 +259,19 @@ def test_a_kept_index_without_steps_is_not_used_after_changes(kind, budget):
     assert S.cost.rows_read - before <= budget
 
 
+def test_residuals_that_are_only_rounding_support_no_bound():
+    rng = np.random.default_rng(0)
+    A = rng.integers(0, 5, (400, 2)) @ rng.integers(0, 5, (2, 30)) / rng.integers(1, 9, (400, 1))
+    S = fa.SampleMatrix(A, None)
+    options = {"selection": "spa", "tol": 0.0, "allow_fewer": True}
+    fa.FAS(**options).seek(S, 2, rng=0)  # leaves an index
+    found = fa.FAS(budget=8, **options).seek(S, 4, rng=0)
+    assert len(found) == 4
+    assert found.residuals[2] < 1e-13
+    assert found.certificate.kind == "none"
+    assert "eta" not in found.certificate.details
+
+
 def test_norms_are_not_queried_row_by_row():
     for normalize in ("l1", None):
         S = fa.SampleMatrix(separable(np.random.default_rng(0), 3000, 12, 5), normalize=normalize)

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.errors import InvalidInputError, InvalidTypeError, TooLargeError
+from fastanchors.errors import InvalidInputError, InvalidTypeError, StoreError, TooLargeError
 
 A = fa.datasets.separable(20, 6, 3, noise=0.01, rng=0).A
 HUGE = 2**42
@@ -27,6 +27,17 @@ def put(value: Any) -> None:
 
 
 REFUSED: dict[str, Callable[[], Any]] = {
+    "topics of an l1 view": lambda: fa.apps.topics(fa.open_matrix(A, normalize="l1"), 2),
+    "save_topics": lambda: fa.apps.save_topics(fa.TopicModel(2), "never-made.npz"),
+    "pyldavis": lambda: fa.apps.pyldavis(fa.TopicModel(2), A),
+    "write_topics": lambda: fa.report.write_topics("never-made.html", fa.TopicModel(2), A),
+    "write_unmixing": lambda: fa.report.write_unmixing("never-made.html", A),
+    "save_maps": lambda: fa.apps.save_maps(A, "never-made"),
+    "save_spectra": lambda: fa.apps.save_spectra(A, "never-made"),
+    "save_pictures": lambda: fa.apps.save_pictures(A, "never-made"),
+    "missing integers of Arrow": lambda: fa.FAS().seek(
+        pd.DataFrame({"a": [1, 2, None, 3], "b": [1.5, 2, 3, 4]}).convert_dtypes(dtype_backend="pyarrow"), 1
+    ),
     "nmf alpha_W": lambda: fa.nmf(A, 3, alpha_W=np.array([0.1, 0.2])),
     "nmf beta_loss": lambda: fa.nmf(A, 3, beta_loss=np.array([0.1, 0.2])),
     "nmf penalty": lambda: fa.nmf(A, 3, alpha_W=1e200),
@@ -42,6 +53,12 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "representatives columns": lambda: fa.apps.representatives(A, 2, columns=3),
     "build progress": lambda: fa.build(A, "never-made.store", progress=1),
     "verify progress": lambda: fa.verify("never-made.store", progress=1),
+    "topic_coherence of single words": lambda: fa.metrics.topic_coherence([[0], [1]], np.ones((3, 2))),
+    "rows of lists": lambda: fa.io.open_source([[1, [2]], [3, 4]]),
+    "hyperspectral rare": lambda: fa.datasets.hyperspectral(5, 5, 6, 1, rare=0.1),
+    "abundance_rmse match": lambda: fa.metrics.abundance_rmse(A, A, match=fa.metrics.Match([0], [0, 1], [0.0])),
+    "separable dtype": lambda: fa.datasets.separable(20, 6, 3, dtype=np),
+    "Source dtype": lambda: fa.io.Source("x", (1, 1), np, False, iter),
     "hyperspectral spiky_gaps": lambda: fa.datasets.hyperspectral(8, 8, 10, 2, spiky_gaps=HUGE),
     "report anchors": lambda: fa.report.write("never-made.html", A, [0, 1]),
     "report row_names": lambda: fa.report.write("never-made.html", A, fa.SPA().seek(A, 2), row_names=3),
@@ -92,6 +109,13 @@ def test_bad_arguments_are_refused(name):
 def test_sizes_beyond_memory_are_refused(name):
     with pytest.raises(TooLargeError, match="GB of memory"):
         TOO_LARGE[name]()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800"])
+def test_names_that_no_file_has(name):
+    for use in (lambda: fa.io.open_source(A, row_names=name), lambda: fa.open_matrix(name), lambda: fa.open(name)):
+        with pytest.raises(StoreError, match="is not a path"):
+            use()
 
 
 def test_fractions_are_numbers():

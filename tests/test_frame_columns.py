@@ -13,6 +13,8 @@ from fastanchors.errors import InvalidInputError, InvalidTypeError
 
 pd = pytest.importorskip("pandas", reason="extra dev")
 pl = pytest.importorskip("polars", reason="extra dev")
+pa = pytest.importorskip("pyarrow", reason="extra io")
+pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
 
 BIG = 2**53 + 1  # not a float64
 ROWS = np.array([[1.0, 2.0], [3.0, 1.0], [1.0, 1.0]])
@@ -145,7 +147,6 @@ ARROW = {
 @pytest.mark.parametrize("kind", ARROW)
 def test_columns_of_arrow_tables_are_checked_like_those_of_frames(kind, tmp_path):
     """Bytes were read as numbers, and dates beside numbers ended in an error of NumPy."""
-    pa = pytest.importorskip("pyarrow", reason="extra io")
     column, message = ARROW[kind]
     table = pa.table({"a": [1.0, 2.0, 3.0], "t": column})
     if kind == "text":
@@ -162,7 +163,6 @@ def test_columns_of_arrow_tables_are_checked_like_those_of_frames(kind, tmp_path
 
 
 def test_applications_read_arrow_tables():
-    pa = pytest.importorskip("pyarrow", reason="extra io")
     frame = pd.DataFrame({"a": [1.0, 3.0, 1.0], "b": [2.0, 1.0, 1.0], "note": ["x", "y", "z"]})
     table = pa.Table.from_pandas(frame)
     found = fa.apps.representatives(table, 2, columns=["a", "b"])
@@ -181,6 +181,39 @@ def test_text_that_names_the_rows_and_objects_that_are_numbers_are_kept():
         assert (list(matrix.row_names), list(matrix.column_names)) == (["01234", "90210"], ["a"])
     numbers = pd.DataFrame({"a": [Decimal("1.5"), 2], "b": [True, 0.5], "c": pd.Categorical([3, 4])})
     assert fa.open_matrix(numbers).rows([0, 1]).tolist() == [[1.5, 1.0, 3.0], [2.0, 0.5, 4.0]]
+
+
+DECIMAL = {
+    "pandas": lambda values, folder: pd.DataFrame({"a": values, "b": [0.5, 1.0, 2.0]}),
+    "arrow in pandas": lambda values, folder: DECIMAL["arrow"](values, folder).to_pandas(types_mapper=pd.ArrowDtype),
+    "polars": lambda values, folder: pl.DataFrame({"a": values, "b": [0.5, 1.0, 2.0]}),
+    "arrow": lambda values, folder: pa.table({"a": values, "b": [0.5, 1.0, 2.0]}),
+    "blocks": lambda values, folder: fa.build(iter([DECIMAL["pandas"](values, folder)]), folder / "s", normalize=None),
+    "parquet": lambda values, folder: pq.write_table(DECIMAL["arrow"](values, folder), folder / "x.parquet"),
+}
+
+
+@pytest.mark.parametrize("form", DECIMAL)
+def test_decimals_are_rounded_as_those_of_text_and_whole_ones_are_not(form, tmp_path):
+    def opened(*values):
+        made = DECIMAL[form]([Decimal(value) for value in values], tmp_path)
+        return fa.open_matrix(tmp_path / "x.parquet" if form == "parquet" else made)
+
+    texts = ("0.1", "7.123456789012345678", "3.30")
+    assert opened(*texts).rows(range(3))[:, 0].tolist() == [float(text) for text in texts]
+    if form != "blocks":
+        assert opened("3", str(2**53), "1").rows(range(3))[:, 0].tolist() == [3, 2**53, 1]
+        with pytest.raises(InvalidInputError, match=f"the integer {BIG} would be rounded"):
+            opened("3", str(BIG), "1").rows(range(3))
+
+
+def test_triplets_and_gaps_of_decimals(tmp_path):
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"row": [0, 1], "column": [1, 0], "value": [Decimal("0.1"), Decimal("2.5")]}), path)
+    assert fa.open_matrix(path).rows([0, 1]).toarray().tolist() == [[0, 0.1], [2.5, 0]]
+    pq.write_table(pa.table({"a": [Decimal("0.1"), None]}), path)
+    with pytest.raises(InvalidInputError, match="row 1 of column 'a' is missing"):
+        fa.open_matrix(path)
 
 
 @pytest.mark.parametrize("kind", ["Int128", "UInt128"])

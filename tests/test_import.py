@@ -74,7 +74,9 @@ def test_an_unknown_name_is_an_attribute_error():
     assert not hasattr(fa, "__wrapped__")
 
 
-@pytest.mark.parametrize("package", [fa, fa.dask, fa.lowrank, fa.solvers], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "package", [fa, fa.dask, fa.lowrank, fa.report, fa.solvers], ids=lambda module: module.__name__
+)
 def test_type_checkers_see_every_public_name(package):
     """The imports under TYPE_CHECKING and the table of lazy names agree."""
     tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))

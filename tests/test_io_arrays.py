@@ -359,7 +359,7 @@ def write_h5ad(path, X, layers=()):
                 for part in ("data", "indices", "indptr"):
                     group[part] = getattr(X, part)
             else:
-                file.create_dataset(key, data=X, chunks=(7, X.shape[1]))
+                file.create_dataset(key, data=X, chunks=(min(7, X.shape[0]), X.shape[1]))
         for axis, size in (("obs", X.shape[0]), ("var", X.shape[1])):
             group = file.create_group(axis)
             group.attrs["_index"] = "name"
@@ -381,6 +381,28 @@ def test_h5ad(tmp_path, kind, max_bytes):
         assert source.column_names[-1] == "var18"
     with pytest.raises(InvalidInputError, match="its layers are: counts"):
         open_source(path, layer="raw")
+
+
+@pytest.mark.parametrize(
+    ("parts", "error"),
+    [
+        ({"codes": [0, 1, 2], "categories": [b"a", b"b"]}, "codes of no category"),
+        ({"codes": [0, -2, 1], "categories": [b"a", b"b"]}, "codes of no category"),
+        ({"codes": [0.0, 1.0, 0.5], "categories": [b"a", b"b"]}, "codes of no category"),
+        ({"codes": [0, 1], "categories": [b"a", b"b"]}, r"names of shape \(2,\) for 3"),
+        ({"values": [b"a", b"b", b"c"], "mask": [True, False]}, r"names of shape \(2,\) for 3"),
+        ({"values": [b"a", b"b", b"c"], "mask": [0, 1, 2]}, "mask that does not fit"),
+        ({"odd": [1, 2, 3]}, "stored as a group, which cannot be read"),
+    ],
+)
+def test_damaged_names_of_h5ad(tmp_path, parts, error):
+    write_h5ad(tmp_path / "a.h5ad", np.ones((3, 2)))
+    with h5py.File(tmp_path / "a.h5ad", "a") as file:
+        del file["obs/name"]
+        for name, values in parts.items():
+            file[f"obs/name/{name}"] = values
+    with pytest.raises(StoreError, match=error):
+        open_source(tmp_path / "a.h5ad")
 
 
 def test_mat(tmp_path):

@@ -61,6 +61,63 @@ def test_envi_by_its_data_file(tmp_path, data, header):
         assert S.shape == (12, 5)
 
 
+SPECTRA = np.random.default_rng(1).integers(1, 100, (6, 40))
+
+
+def write_library(folder, dtype="<f4", code=4, offset=0, more="file type = ENVI Spectral Library", data="lib.sli"):
+    (folder / data).write_bytes(bytes(offset) + SPECTRA.astype(dtype).tobytes())
+    (folder / "lib.hdr").write_text(
+        f"ENVI\nsamples = 40\nlines = 6\nbands = 1\nheader offset = {offset}\ndata type = {code}\n"
+        f"interleave = bsq\nbyte order = {int(dtype.startswith('>'))}\n{more}\n"
+    )
+    return folder / data
+
+
+@pytest.mark.parametrize("given", ["lib.sli", "lib.hdr"])
+@pytest.mark.parametrize(("dtype", "code", "offset"), [("<f4", 4, 0), (">f8", 5, 3), ("u1", 1, 7), (">i2", 2, 0)])
+def test_a_spectral_library_is_spectra_by_bands(tmp_path, given, dtype, code, offset):
+    names, waves = [f"s{i}" for i in range(6)], [str(400 + 10 * j) for j in range(40)]
+    more = (
+        f"file type = ENVI Spectral Library\nspectra names = {{{', '.join(names)}}}\nband names = {{Library}}\n"
+        f"wavelength = {{{', '.join(waves)}}}\nwavelength units = Nanometers"
+    )
+    write_library(tmp_path, dtype, code, offset, more)
+    source = open_source(tmp_path / given)
+    assert (source.shape, list(source.row_names), list(source.column_names)) == ((6, 40), names, waves)
+    np.testing.assert_array_equal(whole(source, 100), SPECTRA)
+    assert (source.scene.shape, source.scene.units) == (None, "Nanometers")
+    np.testing.assert_array_equal(source.pick(np.array([4, 1])), SPECTRA[[4, 1]])
+    opened = fa.open_matrix(tmp_path / given)
+    assert (opened.shape, list(opened.row_names)) == ((6, 40), names)
+    with fa.build(tmp_path / given, tmp_path / "s", normalize=None) as S:
+        np.testing.assert_array_equal(S.rows(range(6)), SPECTRA)
+
+
+def test_a_spectral_library_beside_an_image_and_without_a_file_type(tmp_path):
+    write_library(tmp_path)
+    (tmp_path / "lib.img").write_bytes(bytes(10))
+    assert open_source(tmp_path / "lib.hdr").shape == (6, 40)
+    (tmp_path / "lib.img").unlink()
+    write_library(tmp_path, more="")
+    assert open_source(tmp_path / "lib.hdr").shape == (6, 40)
+    for more, message in (("wavelength = {1, 2}", "has 2 wavelengths for 40 bands"), ("bands = 2", "must be 1, got 2")):
+        with pytest.raises(StoreError, match=message):
+            open_source(write_library(tmp_path, more=more))
+
+
+def test_a_spectral_library_is_no_scene_to_unmix(tmp_path):
+    write_library(tmp_path)
+    for name in ("lib.sli", "lib.hdr"):
+        with pytest.raises(InvalidInputError, match="is a spectral library, not a scene"):
+            fa.apps.unmix(tmp_path / name, 2)
+
+
+def test_a_spectrum_without_data_is_called_so(tmp_path):
+    path = write_library(tmp_path, more=f"file type = ENVI Spectral Library\ndata ignore value = {SPECTRA[2, 0]}")
+    with pytest.warns(GuessWarning, match="spectrum .* has no data by the header or mask of the file.*all others$"):
+        fa.open_matrix(path)
+
+
 def test_metadata_of_an_envi_header(tmp_path):
     more = f"""wavelength = {{{", ".join(map(str, WAVES))}}}
 wavelength units = Nanometers

@@ -10,6 +10,7 @@ import warnings
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.io
 import scipy.sparse as sp
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastanchors as fa
-from fastanchors.errors import GuessWarning, InvalidInputError, StoreError
+from fastanchors.errors import GuessWarning, InvalidInputError, InvalidTypeError, StoreError
 from fastanchors.io import open_source
 from fastanchors.io.numbers import line_chunks, parse_numbers
 from fastanchors.io.records import record_chunks
@@ -65,6 +66,12 @@ def test_numbers_strict_tables_and_errors():
     ):
         with pytest.raises(StoreError, match=f"t, line {line}: .*{what}"):
             parse_numbers(text, separator=",", strict=True, name="t", first_line=7)
+
+
+@pytest.mark.parametrize("line", [b",", b",,", b"1,\r,", b",\r", b'"",', b"1,,,,,,"])
+def test_tables_of_empty_fields(line):
+    with pytest.raises(StoreError, match=r"line 2: field [123]: "):
+        parse_numbers(b"1,2,3\n" + line * 100_000 + b"\n", separator=",", strict=True, name="x", first_line=1)
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
@@ -164,6 +171,7 @@ HEADER = "%%MatrixMarket matrix coordinate integer general\n2 3 2\n"
         (HEADER + "1 1 1\n\n1 0 1\n", r"line 5: column 0"),
         (HEADER + "1 1 1\n1 2\n", "line 4: expected 3 numbers, got 2"),
         (HEADER + "1 1 1\n1 2 0.5\n", "line 4: value 0.5 does not fit type int64"),
+        (HEADER.replace("general", "symmetric") + "1 1 1\n1 3 1\n", "line 2: symmetric, but not square: 2 × 3"),
         (HEADER + "1 1 1\n1 2 oops\n", "line 4: field 3: 'oops' is not a number"),
     ],
 )
@@ -237,6 +245,27 @@ def test_invalid_tables(tmp_path, text, options, message):
         whole(open_source(path, **options))
 
 
+@pytest.mark.parametrize("name", ["x.csv", "x.mtx", "y.mtx", "x.ldac", "x.docword", "x.parquet"])
+def test_entries_of_a_requested_type(tmp_path, name):
+    path = tmp_path / name
+    texts = {
+        "x.csv": "2,0\n0,3\n",
+        "x.mtx": "%%MatrixMarket matrix array real general\n2 2\n2\n0\n0\n3\n",
+        "y.mtx": "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 2\n2 2 3\n",
+        "x.ldac": "1 0:2\n1 1:3\n",
+        "x.docword": "2\n2\n2\n1 1 2\n2 2 3\n",
+    }
+    if name in texts:
+        path.write_text(texts[name])
+    else:
+        pd.DataFrame({"a": [2, 0], "b": [0, 3]}).to_parquet(path)
+    for kind in (bool, np.uint8, "f2", "<f8", ">i4"):
+        np.testing.assert_array_equal(whole(open_source(path, dtype=kind)), [[2, 0], [0, 3]])
+    for kind in (np, "zz", object, "U3", complex, [("a", "f8")], (float, (2,)), 3):
+        with pytest.raises(InvalidTypeError, match="dtype must be a type of real numbers"):
+            open_source(path, dtype=kind)
+
+
 def test_header_without_rows(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n")
@@ -281,6 +310,7 @@ def test_ldac(tmp_path):
         ("1 0:1\n\n1 5:1\n", r"line 3: the pair 5:1 is not valid \(the vocabulary has 3 words\)"),
         ("1 2\n", "line 1: expected LDA-C"),
         ("1 0:1.5\n", "line 1: the pair 0:1.5"),
+        ("0.5 2\n0.5 2\n", "line 1: expected LDA-C"),
         ("1 0:1\n1 a:1\n", "line 2: field 2: 'a' is not a number"),
     ],
 )

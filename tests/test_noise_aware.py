@@ -978,3 +978,19 @@ def test_the_basis_of_equal_eigenvalues_does_not_depend_on_the_given_one():
     np.testing.assert_allclose(one.T @ one, np.eye(6), atol=1e-13)
     np.testing.assert_array_equal(one[:, [0, 4, 5]], V[:, [0, 4, 5]])
     np.testing.assert_allclose(one[:, 1:4] @ one[:, 1:4].T, V[:, 1:4] @ V[:, 1:4].T, atol=1e-13)
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_an_answer_does_not_depend_on_what_was_asked_before(tmp_path, k):
+    """Directions and candidates were those of the largest k so far, so that one matrix had several answers."""
+    rng = np.random.default_rng(1)
+    A = rng.poisson(fa.datasets.separable(6500, 45, 20, rng=rng).A * 300).astype(float)
+    S, solver = fa.SampleMatrix(A, normalize=None), fa.FAS()
+    expected, large = solver.seek(A, k), solver.seek(A, 36)
+    assert solver.seek(A, [36, k]) == [large, expected]
+    assert solver.seek(S, 36) == large
+    assert solver.seek(S, k) == expected
+    with fa.build(A, tmp_path / "s", normalize=None) as store:
+        if store.sidecar_arrays("coordinates") is None:
+            assert solver.seek(store, 36) == large
+        assert solver.seek(store, k) == expected

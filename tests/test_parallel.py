@@ -89,6 +89,7 @@ def test_number_of_threads(monkeypatch):
         with use_threads(None):
             assert thread_count() == 3
     assert thread_count() == 1
+    assert thread_count(np.int64(3)) == 3
     with pytest.raises(InvalidInputError, match="n_jobs must not be 0"):
         thread_count(0)
     with pytest.raises(InvalidTypeError, match="n_jobs must be an integer"):
@@ -159,9 +160,10 @@ def test_a_failing_piece_raises_and_stops_the_others(threads):
 @pytest.mark.parametrize("after", [1, 2, 3])
 def test_no_piece_runs_any_more_when_an_interrupt_comes_out(after):
     """A signal at one of the first steps of the end came out while a piece was still writing."""
-    go, ended, steps = threading.Event(), [], []
+    begun, go, ended, steps = threading.Event(), threading.Event(), [], []
 
     def piece():
+        begun.set()
         go.wait()
         ended.append(1)
 
@@ -180,6 +182,7 @@ def test_no_piece_runs_any_more_when_an_interrupt_comes_out(after):
     def run():
         with use_threads(2), LargePieces(2) as pieces:
             pieces.submit(1, piece)
+            begun.wait()  # a piece that has not begun is cancelled
             sys.settrace(trace)
 
     before = signal.signal(signal.SIGALRM, interrupt)
@@ -200,6 +203,8 @@ def test_results_do_not_depend_on_the_threads_of_blas():
             yield fa.SPA(precondition=method).seek(A, 5).residuals
         for core in ("sampled", "exact"):
             yield fa.cur(A, 3, rng=0, core=core).core
+        yield fa.cur(A, 20, rng=0).query(np.arange(9000), np.arange(30))
+        yield fa.fkv(A, 20, side="left", rng=0).gram("exact")
         vectors = fa.fkv(A, 3, rng=0)
         yield vectors.gram("sampled", rng=0)
         yield fa.open_matrix(A).transposed_dot(A[:, :20])

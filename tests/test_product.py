@@ -55,6 +55,13 @@ def test_within_the_bound_of_lemma_7():
     assert sum(e > bound for e in errors) == 0
 
 
+@pytest.mark.parametrize(("left", "entries"), [(1e200, 1e-140), (1e-200, 1e140)])
+def test_large_factors_of_small_entries_do_not_overflow(left, entries):
+    A, L, R = np.full((20, 5), entries), np.full((1, 20), left), np.full((5, 2), 1 / left)
+    found = fa.estimate_product(L, A, R, draws=10, rng=0)
+    np.testing.assert_allclose(found, 100 * entries, rtol=1e-12)
+
+
 def test_number_of_draws():
     groups, per_group = product_draws(entries=100, zeta=0.1, eta=0.05)
     assert per_group == 800

@@ -6,6 +6,7 @@ import gzip
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError, InvalidTypeError, StoreError
@@ -155,3 +156,31 @@ def test_ids_are_in_order_and_as_many_as_rows_and_columns():
             fa.apps.RatingsTable(A, bad, ["x", "y"])
     with pytest.raises(InvalidInputError, match="1 ids of items, but 2 items"):
         fa.apps.RatingsTable(A, ["a", "b"], ["x"])
+
+
+@pytest.mark.parametrize("heading", ["item,user,rating", "ItemId,user_id,rating", "timestamp,user,item,rating"])
+def test_a_heading_in_another_order_must_be_named(tmp_path, heading):
+    """Users and items were exchanged without a word."""
+    path = tmp_path / "r.csv"
+    path.write_text(f"{heading}\n1,2,3,4\n")
+    with pytest.raises(InvalidInputError, match="not user, item, rating; name them with user="):
+        fa.apps.read_ratings(path)
+    user = heading.split(",")[1]
+    assert fa.apps.read_ratings(path, user=user, item=heading.split(",")[0], rating="rating").users == ["2"]
+
+
+def test_stored_zeros_are_no_ratings():
+    """They counted as ratings of popular items, and as seen."""
+    A = sp.csr_array(([1.0, 0.0, 0.0, 2.0], ([0, 1, 2, 2], [0, 1, 1, 2])), shape=(3, 3))
+    table = fa.apps.RatingsTable(A, ["a", "b", "c"], ["x", "y", "z"])
+    assert table.A.nnz == 2
+    assert A.nnz == 4
+    assert table.popular(["b"], 2).tolist() == [["x", "z"]]
+
+
+def test_ids_of_users_are_distinct():
+    """The last row of an id was used."""
+    with pytest.raises(InvalidInputError, match="two rows have the user 'a'"):
+        fa.apps.RatingsTable(np.eye(2), ["a", "a"], [1, 2])
+    with pytest.raises(InvalidTypeError, match="hashable"):
+        fa.apps.RatingsTable(np.eye(2), [["a"], ["b"]], [1, 2])

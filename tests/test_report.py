@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,9 +15,9 @@ from scipy.optimize import nnls
 
 import fastanchors as fa
 from fastanchors import report
+from fastanchors._text import clean, count, percent
 from fastanchors.errors import InvalidInputError
 from fastanchors.report import svg
-from fastanchors.report._text import clean, count, percent
 from fastanchors.report.facts import curve_of, gather
 
 VOID = {"meta", "link", "input"}
@@ -412,3 +414,17 @@ def test_leads_are_counted_as_the_page_says(tmp_path, kind):
     shown = re.findall(r"[\d.]+ % ([\d.]+ %)", page.text.partition(said)[2])
     leads = np.bincount(shares.argmax(axis=1), minlength=2) / 400
     assert shown[:2] == [percent(float(lead)).replace("\xa0", " ") for lead in leads]
+
+
+def test_rows_far_longer_than_every_anchor_are_numbers_in_the_page():
+    rows = np.array([[1e150, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])
+    given = replace(fa.SPA().seek(rows[1:], 2), indices=np.array([1, 2]), solver="given")
+    facts = gather(rows, given, title="a")
+    for name, kind in (("squares", "<f8"), ("coordinates", "<f4")):
+        assert np.isfinite(np.frombuffer(base64.b64decode(facts.explorer["rows"][name]), kind)).all()
+
+
+def test_a_page_with_lone_surrogates_is_written(tmp_path):
+    anchors = fa.SPA().seek(planted(), 3)
+    anchors = replace(anchors, certificate=replace(anchors.certificate, statement="a \ud800 b"))
+    assert "A ? b" in report.write(tmp_path / "a.html", planted(), anchors).read_text(encoding="utf-8")

@@ -58,7 +58,9 @@ def address(request, tmp_path_factory):
         f'<b onclick="x()">{i}</b> a rather long name of a row, and an_unbroken_one_{"x" * 60}' for i in range(150)
     ]
     path = tmp_path_factory.mktemp("report") / "report.html"
-    report.write(path, A, fa.SPA().seek(A, 5), row_names=names, title="t" * 90, kind=request.param, seed=0)
+    columns = [f"{j}_{'c' * 40}" for j in range(60)] if request.param == "features" else None
+    anchors = fa.SPA().seek(A, 5)
+    report.write(path, A, anchors, row_names=names, column_names=columns, title="t" * 90, kind=request.param, seed=0)
     return path.as_uri()
 
 
@@ -87,6 +89,12 @@ def test_fits_its_window(browser, address, width, phone):
         "return r.width && !e.closest('.scroll') && (r.left < -1 || r.right > innerWidth + 1)}).length"
     )
     assert browser.ask(outside) == 0
+    over = (
+        "[...document.querySelectorAll('.cards th, .cards td')].filter(e => "
+        "e.getBoundingClientRect().right > e.closest('li').getBoundingClientRect().right || "
+        "e.scrollWidth > e.clientWidth + 1).length"
+    )
+    assert browser.ask(over) == 0
     smallest = (
         "Math.min(...[...document.querySelectorAll('section:not([hidden]) svg[role=img] text')].map(t => "
         "{const s = t.ownerSVGElement, wide = s.getBoundingClientRect().width; "

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors.errors import InvalidInputError
+from fastanchors.matrix.scaled import scale_rows
 
 X = fa.datasets.separable(60, 10, 3, noise=0.02, rng=0).A
 LOST = 2.0**-30  # of the digits of numbers of size 2^-1040, which are multiples of 2^-1074
@@ -100,3 +101,14 @@ def test_a_scene_with_one_extreme_pixel_is_refused():
     scene[7] *= 1e60
     with pytest.raises(InvalidInputError, match="overflow"):
         fa.apps.unmix(scene, 2)
+
+
+def test_a_sum_that_overflows_names_the_row_of_the_whole_matrix():
+    with pytest.raises(InvalidInputError, match="the sum of row 11 overflows"):
+        scale_rows(np.array([[1.0, 2.0], [1.5e308, 1.5e308]]), first_row=10)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_sums_of_rows_that_overflow_are_one_error_without_a_warning(kind):
+    with pytest.raises(InvalidInputError):
+        fa.FAS().seek(kind([[1.0, 2.0], [1.5e308, 1.5e308]]), 1)

@@ -158,7 +158,7 @@ def test_a_scene_is_encoded_in_the_spectra_of_another(tmp_path, scene):
     flat = cube.reshape(-1, 40)[:, kept]
     expected = fa.encode(np.nan_to_num(flat), spectra[:, kept], sum_to_one=True)
     expected[94] = 0.0
-    for anchors in ("endmembers.csv", "endmembers.sli"):
+    for anchors in ("endmembers.csv", "endmembers.sli", "endmembers.hdr"):
         answer = run("encode", tmp_path / "x.npy", out / anchors, "-o", tmp_path / "w.npy", "--sum-to-one", "--json")
         assert answer.exit_code == 0, answer.output
         found = json.loads(answer.stdout)
@@ -167,6 +167,9 @@ def test_a_scene_is_encoded_in_the_spectra_of_another(tmp_path, scene):
         np.testing.assert_allclose(np.load(tmp_path / "w.npy"), expected, atol=1e-5)
     told = run("encode", tmp_path / "x.npy", out / "endmembers.csv", "-o", tmp_path / "w.img", "--sum-to-one")
     assert "720 pixels in 3 materials" in told.output
+    read = fa.io.open_source(out / "endmembers.hdr")
+    assert list(read.row_names) == ["material1", "material2", "material3"]
+    np.testing.assert_allclose(next(read.blocks()), spectra, rtol=1e-6)
     image = fa.io.open_source(tmp_path / "w.hdr")
     expected[94] = -1.0
     np.testing.assert_allclose(next(image.blocks()), expected, atol=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import os
 import shutil
 import threading
@@ -14,9 +15,12 @@ from typing import Any
 import pytest
 
 import fastanchors as fa
-from fastanchors.errors import ConcurrentAccessError, StoreError
-from fastanchors.store import arrays_file
+from fastanchors.errors import ConcurrentAccessError, CorruptStoreError, StoreError
+from fastanchors.store import arrays_file, files, storage
+from fastanchors.store.file_cache import FileCache
 from fastanchors.store.manifest import Manifest
+from fastanchors.store.object_files import upload
+from fastanchors.store.storage import Directory
 from store_trials import STEPS, check, contents, make, states, work
 
 CALLS = [
@@ -121,6 +125,95 @@ def test_short_reads_of_the_journal_are_completed(made, tmp_path, monkeypatch):
             S.commit()
     with fa.open(path) as S:
         assert S.raw(1, 1) == 6
+
+
+class NoAnswer(io.RawIOBase):
+    """A file whose reads would have to wait."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> None:
+        return None
+
+
+@pytest.mark.parametrize("works", [0, 1], ids=["manifest", "journal"])
+def test_a_read_that_has_no_answer_yet_is_an_error_of_the_disk(made, monkeypatch, works):
+    """It gives None, which became a TypeError."""
+    opened, count = os.fdopen, [0]
+
+    def waits(descriptor: int, *mode: str) -> object:
+        count[0] += 1
+        if count[0] <= works:
+            return opened(descriptor, *mode)
+        os.close(descriptor)
+        return io.BufferedReader(NoAnswer())
+
+    monkeypatch.setattr(files.os, "fdopen", waits)
+    with pytest.raises(StoreError, match=r"cannot read .*: Resource temporarily unavailable"):
+        Directory(made).manifest()
+    assert count[0] > works
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs the names of open files")
+@pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE, errno.EACCES])
+@pytest.mark.parametrize("name", ["stat", "lstat", "fstat", "open"])
+@pytest.mark.parametrize("file", ["journal-000001.log", "shard-000000.bin"])
+def test_a_failing_disk_is_not_damage(made, monkeypatch, file, name, code):
+    """A file was called corrupt or missing, or an error of the system came out."""
+    disk = Disk(monkeypatch, made / file, 0, code, 10**6, only=[name])
+    for look in (fa.verify, lambda path: Directory(path).manifest()):
+        disk.count = 0
+        try:
+            look(made)
+        except StoreError as error:
+            found: tuple[type, str] | None = type(error), str(error)[:12]
+        else:
+            found = None
+        assert found == ((StoreError, "cannot read ") if disk.count else None)
+
+
+def test_local_folders_of_object_storage_that_cannot_be_looked_at(tmp_path, monkeypatch):
+    """A folder of the cache that cannot be listed, and a new file: errors of the system came out."""
+
+    def fails(*_: object, **__: object) -> Any:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Path, "exists", fails)
+    monkeypatch.setattr(Path, "glob", fails)
+    FileCache(tmp_path, 0).make_room(tmp_path / "new.bin")
+    with pytest.raises(StoreError, match=r"cannot read .*x\.bin: the disk reports"):
+        upload(storage.ObjectStorage.__new__(storage.ObjectStorage), tmp_path, [{"file": "x.bin"}])
+
+
+def test_a_directory_whose_journal_is_missing_is_refused(made, tmp_path):
+    """For workers, as by fa.open; it was a FileNotFoundError."""
+    shutil.copytree(made, tmp_path / "s")
+    (journal,) = (tmp_path / "s").glob("journal-*")
+    journal.unlink()
+    with pytest.raises(CorruptStoreError, match=r"journal-000001.log is missing; restore it from a copy"):
+        Directory(tmp_path / "s").manifest()
+
+
+def test_a_worker_with_too_many_open_files_says_so(made, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files", "shard-000000.bin")
+
+    monkeypatch.setattr(storage, "map_arrays", full)
+    with pytest.raises(StoreError, match=r"cannot read shard-000000.bin: this process has too many files open"):
+        Directory(made).map({"file": "shard-000000.bin"})
+
+
+def test_a_copy_that_is_removed_before_it_is_mapped_is_fetched_again(made, monkeypatch):
+    """Another process makes room in the cache; it was a FileNotFoundError."""
+    fetched: list[Path] = []
+    elsewhere = storage.ObjectStorage.__new__(storage.ObjectStorage)
+    monkeypatch.setattr(
+        elsewhere, "fetch", lambda _: fetched.append(made / "removed.bin") or fetched[-1], raising=False
+    )
+    with pytest.raises(StoreError, match=r"cannot read .*removed\.bin: No such file"):
+        elsewhere.map({"file": "x", "bytes": 8, "arrays": {}})
+    assert len(fetched) == 2
 
 
 def test_errors_of_close_change_nothing_and_no_number_is_closed_twice(made, tmp_path, monkeypatch):

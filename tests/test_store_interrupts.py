@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
 import shutil
 import signal
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
+from fastanchors import _signals
 from fastanchors._signals import deferred_signals
+from fastanchors.io.addresses import RemotePath
+from fastanchors.io.row_source import reading
+from fastanchors.store.build import build
+from fastanchors.store.files import disk_errors
 from interrupts import Interrupted, interrupted_at, work
 from store_trials import STEPS, check, make
 
@@ -47,7 +55,7 @@ def test_work_on_a_store_goes_on_after_an_interrupt_at_any_line(tmp_path, sparse
 
 def test_a_build_that_is_interrupted_at_any_line_leaves_nothing(tmp_path):
     A = np.arange(80).reshape(20, 4) % 7
-    for chosen in range(3, 1_000_000, 211):
+    for chosen in range(3, 1_000_000, 307):
         with interrupted_at(chosen) as lines, suppress(Interrupted):
             fa.build(iter([A[:9], A[9:]]), tmp_path / "s").close()
         if lines.place is None:
@@ -59,6 +67,18 @@ def test_a_build_that_is_interrupted_at_any_line_leaves_nothing(tmp_path):
         assert os.listdir(tmp_path) == ["s"], lines.place
         shutil.rmtree(tmp_path / "s")
     assert chosen > 1000
+    matrices, files = (A, A[::-1]), ("/build.py", "/build_directory.py")
+    build(A, tmp_path / "s", overwrite=True).close()
+    for chosen in range(0, 1_000_000, 3):
+        with interrupted_at(chosen, files=files) as lines, suppress(Interrupted):
+            build(matrices[chosen % 2], tmp_path / "s", overwrite=True).close()
+        if lines.place is None:
+            break
+        assert os.listdir(tmp_path) == ["s"], lines.place
+        fa.verify(tmp_path / "s")
+        with fa.open(tmp_path / "s", "r+") as S:  # nothing keeps the lock
+            assert any(np.array_equal(S.raw(*np.indices(A.shape)), state) for state in matrices), lines.place
+    assert chosen > 100
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
@@ -147,6 +167,30 @@ def test_a_handler_that_raises_raises_after_the_context():
         signal.signal(signal.SIGUSR2, before[1])
 
 
+def test_a_handler_that_raises_at_the_end_of_the_context_does_not_lose_others(monkeypatch):
+    seen, set_signal = [], _signals.set_signal
+
+    def raises(*_):
+        monkeypatch.undo()
+        raise Interrupted
+
+    def work():
+        with deferred_signals():
+            signal.raise_signal(signal.SIGUSR2)
+            monkeypatch.setattr(_signals, "set_signal", raises)
+
+    before = signal.signal(signal.SIGUSR2, lambda *_: seen.append(2))
+    try:
+        with pytest.raises(Interrupted):
+            work()
+        assert seen == [2]
+    finally:
+        for number in _signals._SIGNALS:  # those that were not restored
+            if getattr(signal.getsignal(number), "__name__", "") == "_receive":
+                set_signal(number, signal.getsignal(number).__self__._handlers[number])
+        signal.signal(signal.SIGUSR2, before)
+
+
 @pytest.mark.parametrize("order", [[signal.SIGINT, signal.SIGALRM], [signal.SIGALRM, signal.SIGINT]])
 def test_a_timeout_does_not_hide_an_interrupt(order):
     """The exception of the second handler replaced that of the first: Ctrl-C was lost beside a timeout."""
@@ -162,3 +206,45 @@ def test_a_timeout_does_not_hide_an_interrupt(order):
         signal.signal(signal.SIGALRM, before[0])
         signal.signal(signal.SIGINT, before[1])
     assert isinstance(raised.value.__context__, TimeoutError)
+
+
+@contextmanager
+def asking():
+    """A file system in whose answer the block runs."""
+    path = RemotePath("s3://b/x", None, "b/x")
+    yield path._ask(lambda _: signal.raise_signal(signal.SIGALRM))
+
+
+@pytest.mark.parametrize("kind", [ValueError, MemoryError, TimeoutError])
+@pytest.mark.parametrize(
+    "context",
+    [
+        lambda: reading("the rows"),
+        lambda: disk_errors(Path("s"), "write"),
+        asking,
+    ],
+)
+def test_what_a_handler_raises_is_no_failure_of_a_file(context, kind):
+    """A timeout of the caller became ``StoreError: cannot read …``; TimeoutError is an OSError."""
+
+    def timeout(*_: object) -> None:
+        raise kind("too long")
+
+    before = signal.signal(signal.SIGALRM, timeout)
+    try:
+        with pytest.raises(kind, match=r"^too long$"), context():
+            signal.raise_signal(signal.SIGALRM)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_every_handler_of_all_exceptions_lets_those_of_signals_out():
+    """``except Exception`` takes a timeout of the caller for a failure of what was being done."""
+    passed_on = {"_parallel.py": 1, "parts.py": 2, "serve.py": 1}  # to the thread that asked, or in no main thread
+    kept: Counter[str] = Counter()
+    for path in Path(fa.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ExceptHandler) and ast.unparse(node.type or ast.Name("Exception")) == "Exception":
+                asks = any(isinstance(part, ast.Name) and part.id == "from_handler" for part in ast.walk(node))
+                kept[path.name] += not asks
+    assert +kept == passed_on

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import subprocess
 import sys
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from fastanchors.fas.read_once import ReadOnce
 from fastanchors.greedy.coordinates import fit_frame
 from fastanchors.io.name_spool import NameSpool
 from fastanchors.io.row_source import read_names, split
-from fastanchors.store import mapped_matrix, pending
+from fastanchors.store import mapped_matrix, pending, store
 from fastanchors.store.names import Names, encode_names
 
 LIMIT = 1 << 22
@@ -241,6 +243,51 @@ def test_changes_in_a_pending_file_are_committed_or_dropped(tmp_path, sparse, re
         assert len(parts) > 50
         S.close()
     fa.verify(tmp_path / "s")
+
+
+@pytest.mark.parametrize("commit", [False, True])
+def test_a_closed_store_gives_the_space_of_its_pending_changes_back(tmp_path, commit):
+    """The file was open as long as the store was referred to."""
+    S = fa.build(np.eye(40), tmp_path / "s", normalize=None, memory_limit=LIMIT, sidecars=())
+    S[0, 0] = 0.5
+    S._pending.room = 100
+    S.update(np.arange(40), np.arange(40), np.full(40, 0.5))
+    file = S._pending._file
+    assert not file.closed
+    S.close(commit=commit)
+    assert file.closed
+    assert not S._pending
+    with fa.open(tmp_path / "s") as R:
+        assert R.raw(7, 7) == (0.5 if commit else 1.0)
+
+
+def test_the_pieces_of_a_long_append_get_files_also_if_each_is_small(tmp_path):
+    """Under a small limit every piece went to the journal, so that all were in memory at a time."""
+    with fa.build(np.eye(40), tmp_path / "s", normalize=None, memory_limit=1 << 22, sidecars=()) as S:
+        S.append(np.full((1000, 40), k) for k in range(1, 9))
+        files = sorted(path.name for path in (tmp_path / "s").glob("shard-*"))
+        assert len(files) > 8
+        S.commit()
+        assert S.raw([39, 40, 8039], [39, 0, 39]).tolist() == [1, 1, 8]
+    fa.verify(tmp_path / "s")
+
+
+def test_the_replay_of_many_commits_takes_little_more_than_the_journal(tmp_path, monkeypatch):
+    """It was decoded as a whole, copied and joined: four times its bytes."""
+    monkeypatch.setattr(store, "worth_compacting", lambda _: False)
+    rng, size = np.random.default_rng(0), 0
+    with fa.build(rng.random((200, 50)), tmp_path / "s", normalize=None, sidecars=()) as S:
+        for _ in range(8):
+            S.update(rng.integers(0, 200, 80_000), rng.integers(0, 50, 80_000), rng.random(80_000))
+            S.commit()
+        size, known = S._writer.end, S.raw(*np.indices((200, 50)))
+    tracemalloc.start()
+    try:
+        with fa.open(tmp_path / "s") as S:
+            assert tracemalloc.get_traced_memory()[1] < 2.5 * size
+            np.testing.assert_array_equal(S.raw(*np.indices((200, 50))), known)
+    finally:
+        tracemalloc.stop()
 
 
 BUILDER = """
@@ -478,6 +525,26 @@ def test_a_block_moves_to_a_scratch_file_once(tmp_path, monkeypatch):
         S.check()
 
 
+def test_a_block_that_moves_again_with_its_new_entries_is_freed(tmp_path, monkeypatch):
+    """All earlier ones were held, with their new entries in memory and their files on the disk."""
+    rng = np.random.default_rng(0)
+    A = sp.random_array((3000, 300), density=0.05, rng=rng, format="csr")
+    moved = []
+    move = mapped_matrix.MappedMatrix._moved
+
+    def noted(self, block):
+        moved.append(weakref.ref(block := move(self, block)))
+        return block
+
+    monkeypatch.setattr(mapped_matrix.MappedMatrix, "_moved", noted)
+    with fa.build(A, tmp_path / "s", memory_limit=LIMIT, sidecars=()) as S:
+        S._matrix._limit = 1 << 12
+        S.update(np.arange(40) % 2 * 2999, np.arange(40), np.ones(40))
+        gc.collect()
+        assert len(moved) > len(S._blocks) >= sum(ref() is not None for ref in moved)
+        S.check()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("which", ["blocks", "operations"])
@@ -563,6 +630,10 @@ def test_names_of_parts_are_not_decoded():
             assert list(part) == expected
             assert names[start:stop] == expected
             assert list(Names([(stop - start, encode_names(part))])) == expected
+    assert names[np.int64(-1)] == "d"
+    for wrong in ("3", 2.7):  # they were taken for 3 and 2
+        with pytest.raises(TypeError):
+            names[wrong]
     named["names.ends"][1] = 99
     with pytest.raises(CorruptStoreError, match="the names of rows 0 to 1 are damaged"):
         names.part(0, 2)

@@ -21,6 +21,9 @@ import scipy.sparse as sp
 import fastanchors as fa
 from fastanchors.errors import CorruptStoreError, InvalidInputError, StoreError, StoreLockedError
 from fastanchors.store import build_directory as place
+from fastanchors.store import journal as journal_module
+from fastanchors.store import store as store_module
+from fastanchors.store.compact import compact
 from fastanchors.store.files import WriterLock
 
 A = np.arange(1.0, 241.0).reshape(60, 4)
@@ -312,6 +315,153 @@ def test_a_backup_restored_under_a_writer_is_not_changed(tmp_path, compacted):
         assert S.raw(1, 0) == S.raw(0, 2) == 0.0
         S[3, 0] = 1.0
     assert fa.verify(tmp_path / "p")["commits"] == 2
+
+
+@pytest.mark.parametrize("how", ["written again", "shorter", "replaced", "removed"])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_a_writer_whose_shards_are_overwritten_writes_nothing(tmp_path, kind, how):
+    """Its changed pages are dropped with the old content, so a compaction wrote values from before a commit."""
+    fa.build(kind(A), tmp_path / "p").close()
+    writer = history(tmp_path / "p", 7.0)
+    (shard,) = (tmp_path / "p").glob("shard-*.bin")
+    content, files = shard.read_bytes(), set(os.listdir(tmp_path / "p"))
+    if how in ("replaced", "removed"):
+        shard.rename(tmp_path / "aside")
+    if how != "removed":
+        overwritten(shard, content[:-64] if how == "shorter" else content)
+    writer[3, 3] = 9.0
+    for action in (writer.commit, writer.compact, lambda: writer.append(kind(B)), writer.close):
+        with pytest.raises(StoreError, match=r"another program has changed .*\.bin since it was opened"):
+            action()
+    shard.write_bytes(content)
+    expected = A.copy()
+    expected[0, 0] = 7
+    is_whole(tmp_path / "p", expected)
+    assert set(os.listdir(tmp_path / "p")) == files
+
+
+def test_a_shard_that_is_overwritten_while_a_compaction_reads_it_is_kept(tmp_path, monkeypatch):
+    fa.build(A, tmp_path / "p").close()
+    writer = history(tmp_path / "p", 7.0)
+    (shard,) = (tmp_path / "p").glob("shard-*.bin")
+
+    def compacted(store):
+        overwritten(shard, shard.read_bytes())
+        return compact(store)
+
+    monkeypatch.setattr(store_module, "compact", compacted)
+    with pytest.raises(StoreError, match="another program has changed"):
+        writer.compact()
+    writer.close()
+    expected = A.copy()
+    expected[0, 0] = 7
+    is_whole(tmp_path / "p", expected)
+
+
+def test_a_writer_goes_on_if_its_shards_are_read_linked_or_overwritten_unchanged(tmp_path):
+    """Only blocks that have changes lose them; programs that copy a store change no content."""
+    fa.build(np.vstack([A, A]), tmp_path / "p").close()
+    writer = history(tmp_path / "p", 7.0)
+    writer.append(np.tile(B, (4000, 1)))  # in files
+    writer[60 + 5, 1] = 3.0
+    shutil.copytree(tmp_path / "p", tmp_path / "backup")
+    for shard in (tmp_path / "p").glob("shard-*.bin"):
+        os.link(shard, tmp_path / shard.name)
+        shard.chmod(0o600)
+    writer.commit()
+    expected = writer.raw(*np.indices(writer.shape))
+    writer.compact()
+    for shard in (tmp_path / "p").glob("shard-*.bin"):
+        overwritten(shard, shard.read_bytes())
+    writer.append(B)
+    writer.close()
+    is_whole(tmp_path / "p", np.vstack([expected, B]))
+
+
+def history(path: Path, *values: float) -> fa.Store:
+    """A writer after one commit for each value."""
+    S = fa.open(path, mode="r+")
+    for value in values:
+        S[0, 0] = value
+        S.commit()
+    return S
+
+
+def overwritten(journal: Path, content: bytes) -> None:
+    """Another program writes to the file, at another time."""
+    journal.write_bytes(content)
+    os.utime(journal, ns=(0, journal.stat().st_mtime_ns + 1))
+
+
+@pytest.mark.parametrize("piece", [7, 1 << 20])
+@pytest.mark.parametrize("at", ["another history", 20, 128 + 5, 128 + 22, 128 + 24 + 3])
+def test_nothing_is_committed_to_a_journal_that_was_overwritten(tmp_path, monkeypatch, at, piece):
+    """Inode, length, slots and the last record are the same: the commit was confirmed, and committed data was lost."""
+    monkeypatch.setattr(journal_module, "_PIECE", piece)
+    fa.build(A, tmp_path / "p").close()
+    shutil.copytree(tmp_path / "p", tmp_path / "q")
+    history(tmp_path / "q", 2.0, 8.0).close()
+    writer = history(tmp_path / "p", 7.0, 8.0)
+    journal = tmp_path / "p" / "journal-000001.log"
+    before = journal.read_bytes()
+    other = (tmp_path / "q" / "journal-000001.log").read_bytes()
+    assert (other[:128], other[-24:], len(other)) == (before[:128], before[-24:], len(before))
+    if at != "another history":
+        other = before[:at] + bytes([before[at] ^ 1]) + before[at + 1 :]
+    overwritten(journal, other)
+    writer[3, 3] = 9.0
+    for action in (writer.commit, writer.compact, lambda: writer.append(B)):
+        with pytest.raises(StoreError, match=r"another program has changed .*\.log since it was opened"):
+            action()
+    assert journal.read_bytes() == other
+    overwritten(journal, before)  # the same content of another time is the same journal
+    writer.close()
+    expected = A.copy()
+    expected[0, 0], expected[3, 3] = 8, 9
+    is_whole(tmp_path / "p", expected)
+
+
+def test_a_journal_overwritten_at_the_same_time_has_another_last_record(tmp_path, monkeypatch):
+    """Clocks of files may have steps of milliseconds or seconds."""
+    monkeypatch.setattr(journal_module, "state_of", lambda there: (there.st_ino,))
+    fa.build(A, tmp_path / "p").close()
+    shutil.copytree(tmp_path / "p", tmp_path / "q")
+    history(tmp_path / "q", 2.0).close()
+    journal = tmp_path / "p" / "journal-000001.log"
+    writer = history(tmp_path / "p", 7.0)
+    other = (tmp_path / "q" / "journal-000001.log").read_bytes()
+    journal.write_bytes(other)
+    writer[3, 3] = 9.0
+    with pytest.raises(StoreError, match="another program has changed"):
+        writer.close()
+    assert journal.read_bytes() == other
+
+
+def test_a_touched_journal_is_read_once_and_a_failing_read_changes_nothing(tmp_path, monkeypatch):
+    fa.build(A, tmp_path / "p").close()
+    writer, count, pread = history(tmp_path / "p", 7.0, 8.0), [], os.pread
+    journal = tmp_path / "p" / "journal-000001.log"
+
+    def counted(file, length, at):
+        count.append(at)
+        if len(count) == 2:
+            raise OSError(errno.EIO, "Input/output error")
+        return pread(file, length, at)
+
+    os.utime(journal)
+    writer[0, 1] = 9.0
+    monkeypatch.setattr(os, "pread", counted)
+    with pytest.raises(StoreError, match=r"cannot write to .*: the disk reports an input/output error"):
+        writer.commit()
+    for reads in ({0, 128}, {0}):  # the head and all records, then the head and the last record
+        count[2:] = []
+        writer[1, 1] = len(reads)
+        writer.commit()
+        assert (128 in count[2:]) == (128 in reads)
+    writer.close()
+    expected = A.copy()
+    expected[0, :2], expected[1, 1] = (8, 9), 1
+    is_whole(tmp_path / "p", expected)
 
 
 @pytest.mark.parametrize("content", [None, b"other"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -13,7 +14,7 @@ import pytest
 
 import fastanchors as fa
 from fastanchors.errors import ConcurrentAccessError
-from fastanchors.sampling.access_guard import Writing
+from fastanchors.sampling.access_guard import AccessGuard, Reading, Writing
 from fastanchors.store.manifest import Manifest
 from fastanchors.store.store import Store
 from fastanchors.store.writer import Writer
@@ -172,3 +173,38 @@ def test_a_store_that_others_read_is_closed_unless_that_would_lose_changes(tmp_p
         assert S.raw(1, 1) == 5.0
         with S.reading():
             assert elsewhere(S.close) is None
+
+
+def test_readers_that_never_pause_let_a_writer_in():
+    """A commit in object storage took as long as other threads read."""
+    guard, written, seen = AccessGuard(), threading.Event(), []
+
+    def read(start):
+        time.sleep(start)  # so that one of the threads reads at any time
+        for _ in range(200):
+            with Reading(guard, lambda: None):
+                time.sleep(0.004)
+            seen.append(written.is_set())
+
+    with ThreadPoolExecutor(4) as pool:
+        readers = [pool.submit(read, 0.001 * number) for number in range(4)]
+        time.sleep(0.02)
+        with Writing(guard, wait=True):
+            written.set()
+        for reader in readers:
+            reader.result()
+    assert sum(seen) > 400  # most reads came after
+
+
+def test_a_writer_that_waits_does_not_stop_the_threads_of_a_reader():
+    """A reader may wait for other threads that read for it, and the writer waits for the reader."""
+    guard = AccessGuard()
+    with ThreadPoolExecutor(2) as pool:
+        with Reading(guard, lambda: None):
+            writing = Writing(guard, wait=True)
+            waiting = pool.submit(writing.__enter__)
+            while not guard._waiting:
+                time.sleep(0.001)
+            pool.submit(Reading(guard, lambda: None).__enter__).result(timeout=60)
+            assert not waiting.done()
+        waiting.result(timeout=60)

@@ -48,7 +48,10 @@ def test_estimator_keeps_the_conventions(corpus):
     np.testing.assert_allclose(model.components_.sum(axis=1), 1)
     assert model.get_feature_names_out().tolist() == [f"topicmodel{t}" for t in range(4)]
     assert model.n_features_in_ == 400
-    np.testing.assert_allclose(model.inverse_transform(mixtures).sum(axis=1), 1)
+    back = model.inverse_transform(mixtures)
+    np.testing.assert_allclose(back.sum(axis=1), 1)
+    columns = dict(zip(model.get_feature_names_out()[::-1], mixtures.T[::-1], strict=True))
+    np.testing.assert_allclose(model.inverse_transform(pytest.importorskip("pyarrow").table(columns)), back)
     assert model.perplexity(corpus.A) == pytest.approx(np.exp(-model.score(corpus.A)))
     with pytest.raises(fa.errors.InvalidInputError, match="have 399 words, the model 400"):
         model.transform(corpus.A[:, :399])
@@ -631,6 +634,54 @@ def test_a_corpus_and_an_address_can_be_fitted_and_transformed(tmp_path, corpus)
     address = f"memory://topics-{tmp_path.name}/a.store"
     fa.build(read.counts, address, column_names=read.vocabulary).close()
     np.testing.assert_allclose(fa.TopicModel(3).fit_transform(address), model.transform(address), atol=1e-6)
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was(texts, corpus):
+    """The next transform counted words with the vectoriser of the failed fit, also words that the model has not."""
+    model = fa.TopicModel(n_topics=4, vectorizer=CountVectorizer()).fit(texts)
+    expected = model.transform(texts[:9])
+    model.n_topics = 500
+    with pytest.raises(fa.errors.RankError):
+        model.fit([f"{text} further{at % 9}" for at, text in enumerate(texts[:20])])
+    np.testing.assert_array_equal(model.transform(texts[:9]), expected)
+    with pytest.raises(fa.errors.RankError):
+        model.fit(corpus.A[:9])
+    np.testing.assert_array_equal(model.transform(texts[:9]), expected)
+    model.vectorizer_.fit(texts[:30])
+    with pytest.raises(InvalidInputError, match="vectoriser has other words than the model"):
+        model.transform(texts[:9])
+
+
+def test_the_score_of_weights_is_refused(corpus):
+    """They were cut to whole numbers."""
+    model = fa.TopicModel(n_topics=4).fit(corpus.A)
+    with pytest.raises(InvalidInputError, match="whole numbers"):
+        model.score(corpus.A * 0.5)
+
+
+def test_options_of_a_corpus_that_was_read_are_refused(texts):
+    """They were ignored."""
+    read = fa.apps.as_corpus(texts)
+    with pytest.raises(InvalidTypeError, match="'min_df' is an option of read_corpus, and this corpus has been read"):
+        fa.apps.topics(read, 4, min_df=50)
+
+
+def test_words_with_marks_of_their_own_are_the_same_words():
+    """They ended at the mark, so that half words were counted."""
+    assert Tokenizer()("Äpfel größer Äpfel") == ["äpfel", "größer", "äpfel"]
+    assert Tokenizer()("A\u0308pfel gro\u0308ßer") == ["äpfel", "größer"]
+
+
+def test_files_that_come_between_the_old_ones_do_not_take_their_mixtures(tmp_path, texts):
+    """The first documents of the folder were taken for those of the earlier model, although others had come between."""
+    for at, text in enumerate(texts):
+        (tmp_path / f"{at:03d}b.txt").write_text(text)
+    before = fa.apps.topics(tmp_path, 4)
+    for at, text in enumerate(texts[::-1][:3]):
+        (tmp_path / f"{at:03d}a.txt").write_text(text)
+    after = fa.apps.topics(tmp_path, 4, since=before)
+    expected = mixtures(fa.apps.read_corpus(tmp_path).counts, after.topics, after.share)
+    np.testing.assert_allclose(after.mixtures, expected, atol=0.1)
 
 
 def test_a_model_fitted_to_counts_does_not_keep_the_vectoriser_of_an_earlier_fit(texts, corpus):

@@ -10,6 +10,7 @@ import scipy.io
 import scipy.sparse as sp
 
 import fastanchors as fa
+from fastanchors.apps._cube import as_cube
 from fastanchors.apps._outliers import ScaledPixels, find_outliers
 from fastanchors.greedy.groups import cores
 from fastanchors.greedy.selection import smoothed_groups
@@ -278,6 +279,8 @@ def test_masked_arrays_keep_their_mask(scene, dtype):
     assert result.empty.tolist() == list(range(150))
     assert result.incomplete.tolist() == [310]
     assert angle(scene, result) < 0.05
+    lazy = pytest.importorskip("dask.array").from_array(cube, chunks=(8, 30, -1))
+    np.testing.assert_array_equal(as_cube(lazy).pixels, result.cube.pixels)
 
 
 def test_masks_and_dropped_bands(scene, tmp_path):

@@ -16,6 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, Generic, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -58,11 +59,11 @@ def thread_count(n_jobs: int | None = None) -> int:
     if n_jobs is None:
         limit: int | None = getattr(_here, "limit", None)
         return limit or min(available, _limit_from_environment() or available)
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int):
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral):
         raise InvalidTypeError(f"n_jobs must be an integer or None, got {n_jobs!r}")
     if n_jobs == 0:
         raise InvalidInputError("n_jobs must not be 0; use -1 for all cores or None for the default")
-    return n_jobs if n_jobs > 0 else max(1, available + 1 + n_jobs)
+    return int(n_jobs) if n_jobs > 0 else max(1, available + 1 + int(n_jobs))
 
 
 @contextmanager
@@ -78,7 +79,7 @@ def use_threads(n_jobs: int | None) -> Iterator[None]:
 
 def _limit_from_environment() -> int | None:
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(first) if first.isdigit() and int(first) > 0 else None
+    return int(first) if first.isdecimal() and int(first) > 0 else None
 
 
 def threads_allowed() -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ._signals import deferred_signals
 from .errors import FastAnchorsError, StoreError
 
 __all__ = ["DISK_REASONS", "full_disk_errors", "make_folder", "partial_path", "replacing", "writing"]
@@ -56,7 +57,8 @@ def replacing(path: Path) -> Iterator[Path]:
             yield partial
             os.replace(partial, path)
     finally:
-        _remove(partial)
+        with deferred_signals():
+            _remove(partial)
 
 
 @contextmanager

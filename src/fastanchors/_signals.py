@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -18,7 +20,7 @@ except ImportError:  # not CPython
     from signal import getsignal
     from signal import signal as set_signal
 
-__all__ = ["deferred_signals"]
+__all__ = ["deferred_signals", "from_handler", "ignored_errors"]
 
 _NAMES = ["INT", "TERM", "ALRM", "HUP", "QUIT", "USR1", "USR2", "VTALRM", "PROF", "XCPU", "BREAK"]
 _SIGNALS = [getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}")]
@@ -57,9 +59,11 @@ class deferred_signals:
             self._handlers[number](number, frame)
 
     def __exit__(self, *_: object) -> None:
-        self._restore()
-        self._received.sort(key=_ENDING.__contains__)  # the last exception is the one that is seen
-        self._deliver()
+        try:
+            self._restore()
+        finally:  # also if a handler raises meanwhile
+            self._received.sort(key=_ENDING.__contains__)  # the last exception is the one that is seen
+            self._deliver()
 
     def _restore(self) -> None:
         self._active = False
@@ -72,3 +76,24 @@ class deferred_signals:
                 signal.raise_signal(self._received.pop(0))
             finally:
                 self._deliver()
+
+
+def from_handler(error: BaseException) -> bool:
+    """Whether a handler of a signal raised it, such as a timeout of the caller: not what was being done has failed."""
+    handlers = [getsignal(number) for number in _SIGNALS]
+    functions = [*handlers, *(vars(type(each)).get("__call__") for each in handlers)]
+    codes = [getattr(getattr(each, "func", each), "__code__", None) for each in functions]
+    place = error.__traceback__
+    while place is not None and place.tb_frame.f_code not in codes:
+        place = place.tb_next
+    return place is not None
+
+
+@contextmanager
+def ignored_errors() -> Iterator[None]:
+    """Ignore errors, but not what a handler raises."""
+    try:
+        yield
+    except Exception as error:
+        if from_handler(error):
+            raise

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from ._packing import check_unpacked
+from ._signals import from_handler
 from .errors import InvalidTypeError, MissingExtraError, one_line
 
 __all__ = ["NULLABLE", "as_frame", "is_arrow", "is_index_level", "is_named_array"]
@@ -77,9 +78,9 @@ def _frame_of_arrow(table: Any, name: str) -> Any:
     nullable = {kind: pd.api.types.pandas_dtype(NULLABLE[str(kind)]) for kind in gaps if str(kind) in NULLABLE}
     try:
         return _with_labels(table, table.to_pandas(types_mapper=nullable.get))
-    except MemoryError:
-        raise
     except Exception as error:  # Arrow has many classes of its own
+        if isinstance(error, MemoryError) or from_handler(error):
+            raise
         raise InvalidTypeError(f"{name} cannot be converted to a pandas frame: {one_line(str(error))}") from None
 
 

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._equality import ComparedByValue
 from ._openers import opener
-from ._validate import check_index
-from .errors import InvalidInputError, MissingExtraError, one_line
+from ._validate import as_numbers, check_index, name_list
+from .errors import InvalidInputError, InvalidTypeError, MissingExtraError, one_line
 from .matrix.columns import column_order
 from .matrix.contract import RowMatrix
 from .matrix.cost import Cost
@@ -23,6 +23,8 @@ from .matrix.door import open_matrix
 __all__ = ["Anchors", "Certificate", "CertificateKind", "Selection"]
 
 CertificateKind: TypeAlias = Literal["exact", "near", "sampled", "none"]
+
+_ANY_ROW = 2**63 - 1  # the matrix of the anchors is not at hand
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +140,31 @@ class Anchors(ComparedByValue, Sequence[int]):
     column_names: tuple[str, ...] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        self.__setstate__(self.__dict__)
+        self.__setstate__(self.__dict__ | self._checked())
+
+    def _checked(self) -> dict[str, Any]:
+        """The arrays and names, in the types that are declared; raises if they do not fit each other."""
+        for name, kind in (("solver", str), ("cost", Cost), ("certificate", Certificate)):
+            if not isinstance(getattr(self, name), kind):
+                what = one_line(repr(getattr(self, name)), 60)
+                raise InvalidTypeError(f"{name} of Anchors must be of type {kind.__name__}, got {what}")
+        found: dict[str, Any] = {"indices": check_index(self.indices, _ANY_ROW, name="indices")}
+        if self.residuals is not None:
+            found["residuals"] = as_numbers(self.residuals, "residuals").astype(np.float64, copy=False)
+        if self.points is not None:
+            found["points"] = as_numbers(self.points, "points").astype(np.float64, copy=False)
+        if self.support is not None:
+            found["support"] = check_index(self.support, _ANY_ROW, name="support")
+        if self.names is not None:
+            found["names"] = tuple(name_list(self.names, "names"))
+        for name, values in found.items():
+            shape, wanted = np.shape(values), 2 if name == "points" else 1
+            if len(shape) != wanted or shape[0] != found["indices"].shape[0]:
+                entries = "a row" if name == "points" else "one"
+                raise InvalidInputError(f"{name} of Anchors must have {entries} for each index, got the shape {shape}")
+        if self.column_names is not None:
+            found["column_names"] = tuple(name_list(self.column_names, "column_names"))
+        return found
 
     def __setstate__(self, state: dict[str, Any]) -> None:  # NumPy's copies and pickles can be written to
         self.__dict__.update((name, _read_only(value)) for name, value in list(state.items()))

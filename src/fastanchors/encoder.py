@@ -21,7 +21,7 @@ from ._validate import as_matrix, check_finite, check_flag, is_dask
 from .anchors import Anchors
 from .errors import InvalidInputError, InvalidTypeError
 from .greedy.nnls import NonnegativeSystem
-from .matrix import RowMatrix, dense, open_matrix
+from .matrix import ArrayMatrix, RowMatrix, dense, open_matrix
 from .matrix.columns import column_order
 from .matrix.frames import is_labelled, labelled
 from .matrix.scaled import FEW_DIGITS, divided, unit_of
@@ -93,9 +93,20 @@ def encode(
         raise InvalidInputError(f"out has shape {out.shape}, the result {(m, len(C))}")
     elif not out.flags.writeable:
         raise InvalidInputError("out is read-only; pass an array that can be written to")
+    written = np.empty(out.shape, out.dtype) if _overlap(out, matrix) else out
     with use_threads(n_jobs):
-        encode_rows(matrix, C, out, sum_to_one=sum_to_one)
+        encode_rows(matrix, C, written, sum_to_one=sum_to_one)
+    if written is not out:
+        out[...] = written
     return out
+
+
+def _overlap(out: NDArray[Any], matrix: RowMatrix) -> bool:
+    """Whether writing rows of ``out`` may change rows of an array that are still to be read."""
+    rows = matrix.data if isinstance(matrix, ArrayMatrix) else None
+    if not isinstance(rows, np.ndarray) or not np.may_share_memory(out, rows):
+        return False
+    return (out.ctypes.data, out.strides) != (rows.ctypes.data, rows.strides)
 
 
 def _encode_lazily(X: Any, components: Any, sum_to_one: bool) -> Any:

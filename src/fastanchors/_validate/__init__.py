@@ -1,17 +1,28 @@
 """Validate arguments: each public function checks them once, and private functions compute on clean arrays."""
 
-from .arguments import check_callable, check_choice, check_flag, check_number, check_rank, check_size, check_tolerance
+from .arguments import (
+    as_dtype,
+    check_callable,
+    check_choice,
+    check_dtype,
+    check_flag,
+    check_number,
+    check_rank,
+    check_size,
+    check_tolerance,
+)
 from .arrays import as_array, as_matrix, as_numbers, as_reals, check_index, check_one_index, check_unmasked
 from .entries import as_numeric, check_finite, check_objects, check_unrounded, check_whole_objects, numeric
 from .frames import check_frame, plain_dtype
-from .kinds import check_no_group, is_dask
-from .memory import available_memory, check_draws, check_memory
+from .kinds import check_no_group, computed, is_anndata, is_dask, package
+from .memory import available_memory, check_draws, check_memory, total_memory
 from .names import name_list
 from .sparse import as_csr, check_extent, check_sparse, csr_of, is_canonical
 
 __all__ = [
     "as_array",
     "as_csr",
+    "as_dtype",
     "as_matrix",
     "as_numbers",
     "as_numeric",
@@ -20,6 +31,7 @@ __all__ = [
     "check_callable",
     "check_choice",
     "check_draws",
+    "check_dtype",
     "check_extent",
     "check_finite",
     "check_flag",
@@ -37,10 +49,14 @@ __all__ = [
     "check_unmasked",
     "check_unrounded",
     "check_whole_objects",
+    "computed",
     "csr_of",
+    "is_anndata",
     "is_canonical",
     "is_dask",
     "name_list",
     "numeric",
+    "package",
     "plain_dtype",
+    "total_memory",
 ]

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from .._signals import ignored_errors
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 
 __all__ = [
+    "as_dtype",
     "check_callable",
     "check_choice",
+    "check_dtype",
     "check_flag",
     "check_number",
     "check_rank",
@@ -42,6 +45,22 @@ def check_choice(value: Any, choices: Collection[str | None], *, name: str) -> N
         listed = [repr(each) for each in choices]
         allowed = " or ".join(listed) if len(listed) == 2 else f"one of {', '.join(listed)}"
         raise InvalidInputError(f"{name} must be {allowed}, got {value!r}")
+
+
+def check_dtype(dtype: Any, *, fractions: bool = False) -> np.dtype[Any]:
+    """The argument ``dtype`` as a type of real numbers, or, with ``fractions``, of floating-point numbers only."""
+    found = as_dtype(dtype)
+    if found is None or found.kind not in ("f" if fractions else "biuf"):
+        wanted = "floating-point" if fractions else "real"
+        raise InvalidTypeError(f"dtype must be a type of {wanted} numbers, got {one_line(repr(dtype), 60)}")
+    return found
+
+
+def as_dtype(dtype: Any) -> np.dtype[Any] | None:
+    """``dtype`` as a type of NumPy, or None if it is none."""
+    with ignored_errors():  # NumPy asks any object for its attribute ``dtype``, whatever that does
+        return np.dtype(dtype)
+    return None
 
 
 def check_size(value: Any, *, name: str, minimum: int = 1) -> int:

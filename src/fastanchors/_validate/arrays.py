@@ -14,6 +14,7 @@ from .._types import Rows
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from .entries import as_numeric, check_finite, check_unrounded, numeric
 from .frames import check_frame
+from .kinds import check_no_group, computed
 from .sparse import canonical
 
 __all__ = ["as_array", "as_matrix", "as_numbers", "as_reals", "check_index", "check_one_index", "check_unmasked"]
@@ -28,10 +29,13 @@ def check_unmasked(A: Any, name: str) -> None:
 
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
-    """``values`` as a plain array; raises if entries are masked, or if rows have different lengths.
+    """``values`` as a plain array, computed if Dask has them; raises if entries are masked, or rows differ in length.
 
-    Also where NumPy would change columns of a frame or an Arrow table (:func:`check_frame`), and if it is packed.
+    Also where NumPy would change columns of a frame or an Arrow table (:func:`check_frame`), if it is packed, and on
+    groups of arrays (:func:`check_no_group`).
     """
+    check_no_group(values, name)
+    values = computed(values, name)
     check_unmasked(values, name)
     values = as_frame(values, name)
     check_frame(values, name)
@@ -47,6 +51,7 @@ def as_numbers(values: Any, name: str) -> NDArray[Any]:
     For arguments that are used as float64: raises on masked entries, on text, complex numbers and dates, also among
     objects, and on integers that float64 would round. NaN and infinite entries are left to the caller.
     """
+    values = computed(values, name)
     if sp.issparse(values):
         raise InvalidTypeError(f"{name} must be an array, got {type(values).__name__}; use {name}.toarray()")
     array = numeric(as_array(values, name), name)
@@ -78,6 +83,7 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
             f"{name} is a path, not a matrix: {os.fspath(A)!r}; load the matrix, or "
             "open the file with fa.open_matrix(path)"
         )
+    A = computed(A, name)
     if sp.issparse(A):
         matrix: Rows = canonical(A, name)
     else:

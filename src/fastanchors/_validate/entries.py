@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -123,14 +124,18 @@ def check_objects(values: NDArray[Any], name: str, first_row: int = 0) -> None:
     kinds = set(map(type, values.flat))
     if any(issubclass(kind, _NO_REALS) for kind in kinds):
         raise InvalidTypeError(_no_number(values, name, first_row))
-    if any(issubclass(kind, int | np.integer) for kind in kinds):
+    if any(issubclass(kind, int | np.integer | Decimal) for kind in kinds):
         check_whole_objects(values.flat, name)
 
 
 def check_whole_objects(values: Iterable[Any], name: str) -> None:
-    """Raise on the first integer among objects that float64 would round; one that it cannot hold is left to others."""
+    """Raise on the first integer among objects that float64 would round; one that it cannot hold is left to others.
+
+    A ``Decimal`` without an exponent is an integer too; decimal fractions are rounded, as those of text are.
+    """
     for value in values:
-        if isinstance(value, int | np.integer) and not -_WHOLE <= value <= _WHOLE:
+        whole = isinstance(value, int | np.integer) or (isinstance(value, Decimal) and value.as_tuple().exponent == 0)
+        if whole and not -_WHOLE <= value <= _WHOLE:
             with contextlib.suppress(OverflowError):
                 if float(value) != int(value):
                     raise InvalidInputError(_rounded(value, name))

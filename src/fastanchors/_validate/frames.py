@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..errors import InvalidTypeError, one_line
 from .entries import check_unrounded, check_whole_objects
+from .kinds import package
 
 __all__ = ["check_frame", "plain_dtype"]
 
@@ -23,7 +25,7 @@ def check_frame(frame: Any, name: str) -> None:
     because other columns need float64. Columns of text that name the rows must be removed first. Frames of one numeric
     type are not read.
     """
-    kind = type(frame).__module__.split(".")[0]
+    kind = package(frame)
     if kind == "pandas" and getattr(frame, "ndim", None) == 2:
         _check_pandas(frame, name)
     elif kind == "polars" and hasattr(frame, "get_columns"):
@@ -41,7 +43,8 @@ def _check_pandas(frame: Any, name: str) -> None:
         names = frame.columns.tolist()
         for place, kind in enumerate(kinds):
             if kind.kind == "O":
-                column = frame.iloc[:, place] if isinstance(kind, np.dtype) else getattr(kind, "categories", None)
+                is_object = isinstance(kind, np.dtype) or kind.type is Decimal  # decimals of Arrow
+                column = frame.iloc[:, place] if is_object else getattr(kind, "categories", None)
                 _check_objects(() if column is None else column, kind.type in (str, bytes), names[place], name)
     plain = {kind: plain_dtype(kind) for kind in different}
     if plain and all(kind.kind in "iu" for kind in plain) and np.result_type(*plain.values()).kind in "iu":
@@ -51,8 +54,11 @@ def _check_pandas(frame: Any, name: str) -> None:
     for kind in different:
         if kind.kind in "iu" and plain[kind].itemsize == 8:
             columns = frame.iloc[:, [place for place, own in enumerate(kinds) if own == kind]]
-            options = {} if isinstance(kind, np.dtype) else {"dtype": plain[kind], "na_value": 0}
-            check_unrounded(columns.to_numpy(**options), name)
+            if isinstance(kind, np.dtype):
+                check_unrounded(columns.to_numpy(), name)
+            else:  # values may be missing
+                for _, column in columns.items():
+                    check_unrounded(column.dropna().to_numpy(dtype=plain[kind]), name)
 
 
 def _no_numbers(dtype: Any) -> str | None:
@@ -78,7 +84,8 @@ def _check_polars(frame: Any, name: str) -> None:
         if column.dtype.is_temporal():
             _refuse(column.name, "times", name)
         text = kind in ("String", "Utf8", "Categorical", "Enum", "Binary")
-        _check_objects(column.to_list() if kind == "Object" else (), text, column.name, name)
+        objects = kind == "Object" or (kind == "Decimal" and column.dtype.scale == 0)
+        _check_objects(column.to_list() if objects else (), text, column.name, name)
     integers = [column for column in columns if column.dtype.is_integer()]
     signs = {column.dtype.is_signed_integer() for column in integers}
     if len(signs) > 1 or len(integers) < len(columns) or any(column.null_count() for column in integers):

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import InvalidTypeError, one_line
+from ..errors import InvalidInputError, InvalidTypeError, one_line
 
-__all__ = ["check_no_group", "is_dask"]
+__all__ = ["check_no_group", "computed", "is_anndata", "is_dask", "package"]
+
+# Other libraries derive classes from those of these: a frame of GeoPandas or of a view of AnnData is one of pandas.
+_BASES = ("numpy", "scipy", "pandas", "polars", "pyarrow", "xarray")
+
+
+def package(source: Any) -> str:
+    """The package whose kind of object this is, determined without importing it: that of a base class, if known."""
+    libraries = [each.__module__.partition(".")[0] for each in type(source).__mro__]
+    return next((library for library in libraries if library in _BASES), libraries[0])
+
+
+def is_anndata(source: Any) -> bool:
+    """Whether this is an AnnData object, and not a matrix or frame of one, whose class may come from anndata too."""
+    return any(
+        each.__name__ == "AnnData" and each.__module__.partition(".")[0] == "anndata" for each in type(source).__mro__
+    )
 
 
 def is_dask(A: Any) -> bool:
@@ -14,8 +30,32 @@ def is_dask(A: Any) -> bool:
     return hasattr(A, "__dask_graph__") and hasattr(A, "to_delayed")
 
 
+def computed(values: Any, name: str) -> Any:
+    """The values of a Dask collection, also in a list of them; all other objects as they are.
+
+    To be called before NumPy converts ``values``: blocks may be masked arrays, whose mask the conversion drops.
+    """
+    if isinstance(values, list | tuple) and any(map(is_dask, values)):
+        return [computed(each, name) for each in values]
+    if not is_dask(values):
+        return values
+    try:
+        return values.compute()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
+
+
 def check_no_group(source: Any, name: str) -> None:
-    """Raise on a group of arrays of Zarr or h5py: NumPy would make an array of the names of its members."""
-    if type(source).__module__.split(".")[0] in ("zarr", "h5py") and not hasattr(source, "ndim"):
+    """Raise on a group of arrays of Zarr or h5py: NumPy would make an array of the names of its members.
+
+    Also on the parts of AnnData that are no arrays: ``adata.raw``, and the matrices of a file that is not in memory.
+    """
+    kind = package(source)
+    if kind == "anndata" and not is_anndata(source) and not is_dask(source):
+        raise InvalidTypeError(
+            f"{name} is a {type(source).__name__} of anndata, which is no matrix in memory; pass the AnnData object "
+            "(with layer=… for a layer), the path of its file, or adata.raw.to_adata() for its raw counts"
+        )
+    if kind in ("zarr", "h5py") and not hasattr(source, "ndim"):
         members = one_line(", ".join(repr(key) for key in sorted(map(str, source))), 200) or "nothing"
         raise InvalidTypeError(f"{name} is a group of arrays; pass one of them, such as group['X']; it has {members}")

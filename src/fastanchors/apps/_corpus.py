@@ -16,7 +16,7 @@ from .._tables import as_frame, is_named_array
 from .._validate import check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
-from ..io.addresses import is_address
+from ..io.addresses import exists, is_address, is_local, local_path
 from ..io.bags import vocabulary_of
 from ..io.decoding import missing
 from ..io.open import check_options
@@ -121,8 +121,8 @@ def read_corpus(
     (3, 4)
     """
     given: dict[str, Any] = {"min_df": min_df, "max_df": max_df, "stop_words": stop_words}
-    path = Path(path)
-    if not path.exists():
+    path = local_path(path)
+    if not exists(path):
         raise missing(path)
     if format is None and holds_texts(path, column):
         _refuse_vocabulary(vocab, str(path))
@@ -133,7 +133,7 @@ def read_corpus(
     if column is not None:
         raise InvalidInputError(f"{path} has counts, not texts; remove column=…")
     notes: list[str] = []
-    if (path / "manifest.json").exists():
+    if exists(path / "manifest.json"):
         source: Any = open_matrix(path)
         counts = stored_counts(source)
         words = _words(vocab, source.column_names, counts.shape[1])
@@ -156,7 +156,7 @@ def read_corpus(
 
 def is_path(source: Any) -> bool:
     """Whether ``source`` is the path of a file, a folder or a store on disk."""
-    return isinstance(source, str | os.PathLike) and not is_address(source)
+    return isinstance(source, str | os.PathLike) and (not is_address(source) or is_local(str(source)))
 
 
 def is_texts(source: Any) -> bool:
@@ -206,6 +206,10 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
     check_options(options, read_corpus)
     if isinstance(source, Corpus):
         _refuse_vocabulary(vocabulary, "the corpus")
+        if options:
+            raise InvalidTypeError(
+                f"{next(iter(options))!r} is an option of read_corpus, and this corpus has been read"
+            )
         return source
     if is_path(source):
         return read_corpus(os.fspath(source), vocab=vocabulary, **options)

@@ -6,7 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ..errors import InvalidInputError
 from ..matrix import ArrayMatrix, RowMatrix
+from ..matrix.contract import SampleAccess
 
 __all__ = ["document_counts", "stacked", "stored_counts"]
 
@@ -15,6 +17,11 @@ _ENTRIES = 1 << 22
 
 def stored_counts(matrix: RowMatrix) -> sp.csr_array:
     """The counts of a matrix as stored; for an l1 view, the raw counts without normalisation."""
+    if matrix.normalize is not None and not isinstance(matrix, SampleAccess):
+        raise InvalidInputError(
+            "the rows were divided by their sums when they were opened, so that the counts are no longer known; "
+            "open them with normalize=None"
+        )
     if isinstance(matrix, ArrayMatrix) and matrix.is_sparse and matrix.checked and matrix.normalize is None:
         return sp.csr_array(matrix.data)  # without a copy
     blocks = []

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._equality import ComparedByValue
-from .._validate import as_array, check_choice, check_no_group
+from .._validate import as_array, check_choice, check_no_group, computed
 from ..errors import GuessWarning, InvalidInputError, InvalidTypeError, StoreError
 from ..io.arrays import dense_source
 from ..io.row_source import Source
@@ -138,8 +138,9 @@ def as_cube(
 ) -> Cube:
     """Make a :class:`Cube` from a ``Cube``, a three-dimensional or pixels × bands array, or an image of SPy or xarray.
 
-    Masked values of a masked array are missing data. Unless the caller names the axis of the ``bands`` or is ``sure``
-    of the axes, a ``GuessWarning`` is issued if another axis looks more like the bands.
+    Masked values of a masked array, also of one that Dask has to compute, are missing data. Unless the caller names the
+    axis of the ``bands`` or is ``sure`` of the axes, a ``GuessWarning`` is issued if another axis looks more like the
+    bands.
     """
     check_choice(bands, (None, *_AXES), name="bands")
     check_choice(order, (None, "C", "F"), name="order")
@@ -157,6 +158,7 @@ def as_cube(
         if shape is not None and tuple(shape) != source.scene.shape:
             raise InvalidInputError(f"{source.name} is an image of {source.scene.shape}, not {tuple(shape)}")
         return check_order(Cube(source, source.scene, source.name), order)
+    scene = computed(scene, name)
     if sp.issparse(scene):
         raise InvalidTypeError("the scene must be a dense array, got a sparse matrix; use scene.toarray()")
     check_no_group(scene, name)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InvalidInputError
+from ..io.addresses import local_path
 from ..io.text import Texts, holds_texts, read_texts
 from ._corpus import Corpus, as_corpus, as_texts, beginnings, is_path, is_texts, read_corpus
 from ._stop_words import StopWords, stop_word_list
@@ -56,10 +56,10 @@ def read_documents(
     """
     if is_texts(source):
         name, read = "the texts", Texts([], as_texts(source))
-    elif is_path(source) and format is None and holds_texts(Path(source), column):
+    elif is_path(source) and format is None and holds_texts(local_path(source), column):
         name = str(source)
         options: Any = {"header": header, "encoding": encoding, "errors": errors}
-        read = read_texts(Path(source), column=column, title=title, **options)
+        read = read_texts(local_path(source), column=column, title=title, **options)
     else:
         corpus = source
         if is_path(source):
@@ -67,7 +67,10 @@ def read_documents(
         corpus = as_corpus(corpus)
         return Documents(matched(corpus, model), corpus.documents, corpus.texts)
     if vectorizer is not None:
-        counts = count_with(vectorizer, read.texts, fit=False)[0]
+        counts, words = count_with(vectorizer, read.texts, fit=False)
+        own = model.vocabulary if words is not None else None
+        if counts.shape[1] != model.topics.shape[1] or words != own:
+            raise InvalidInputError("the vectoriser has other words than the model; pass the one it was fitted with")
     elif model.vocabulary is None or _are_columns(model.vocabulary):
         raise InvalidInputError(f"the model has no vocabulary, so the words of {name} cannot be counted")
     else:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._replacing import make_folder
+from .._replacing import make_folder, replacing
 from ..errors import MissingExtraError
-from ._unmix import Unmixing
+from ._unmix import Unmixing, check_unmixing
 
 __all__ = ["save_pictures"]
 
@@ -47,6 +47,7 @@ def save_pictures(result: Unmixing, folder: str | Path) -> list[Path]:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("pictures need matplotlib: pip install 'fastanchors[report]'") from error
+    check_unmixing(result)
     folder = Path(folder)
     make_folder(folder)
     files = [_spectra(result, Figure, folder / "spectra.png")]
@@ -78,7 +79,8 @@ def _spectra(result: Unmixing, figure_class: Any, path: Path) -> Path:
     # Below the axes, so that it covers no curve.
     figure.legend(loc="outside lower left", ncols=min(3, len(result.endmembers)), frameon=False)
     axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=120)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=120, format="png")
     return path
 
 
@@ -101,7 +103,8 @@ def _maps(result: Unmixing, figure_class: Any, path: Path) -> Path:
         panel.set_title(_title(result, material), size=10)
     bar = figure.colorbar(picture, ax=list(panels), shrink=0.8, label="abundance")
     bar.outline.set_visible(False)
-    figure.savefig(path, dpi=120)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=120, format="png")
     return path
 
 
@@ -120,7 +123,8 @@ def _residual(result: Unmixing, figure_class: Any, path: Path) -> Path:
         picture, ax=axis, shrink=0.8, extend="max", label="root mean square, in the units of the data"
     )
     bar.outline.set_visible(False)
-    figure.savefig(path, dpi=120)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=120, format="png")
     return path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import math
+import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 
 from .._tables import as_frame
 from .._validate import as_array, as_matrix, as_numbers, check_index, check_size
-from ..errors import InvalidInputError, InvalidTypeError, StoreError
+from ..errors import InvalidInputError, InvalidTypeError, StoreError, one_line
+from ..io.addresses import local_path
 from ..io.decoding import did_you_mean
 from ..io.numbers import open_bytes
 from ..io.records import records, split_fields
@@ -55,11 +57,18 @@ class RatingsTable:
 
     def __init__(self, A: Rows, users: list[Any], items: list[Any]) -> None:
         A = sp.csr_array(as_matrix(A, signed=True))
+        if not A.data.all():  # stored zeros are no ratings either
+            A = A.copy()
+            A.eliminate_zeros()
         for what, ids, count in (("users", users, A.shape[0]), ("items", items, A.shape[1])):
             if isinstance(ids, Set | Mapping):
                 raise InvalidTypeError(f"{what} are a {type(ids).__name__}; pass a list of ids in the order of A")
             if len(ids) != count:
                 raise InvalidInputError(f"there are {len(ids)} ids of {what}, but {count} {what} in A")
+        places = _places(users)
+        if len(places) < len(users):
+            twice = next(user for at, user in enumerate(users) if places[user] != at)
+            raise InvalidInputError(f"two rows have the user {twice!r}; give each its own id, or add up their ratings")
         self.A = A
         self.users = users
         self.items = items
@@ -93,11 +102,13 @@ class RatingsTable:
 
     def rows_of(self, users: Any) -> NDArray[np.intp]:
         """The row numbers of users given by their ids."""
-        places = {user: place for place, user in enumerate(self.users)}
+        places = _places(self.users)
         try:
             return np.array([places[user] for user in users], dtype=np.intp)
-        except (KeyError, TypeError) as error:
+        except KeyError as error:
             raise InvalidInputError(f"there are no ratings of a user {error.args[0]!r}") from None
+        except TypeError:
+            raise InvalidTypeError(f"users must be a list of ids, got {one_line(repr(users), 60)}") from None
 
     def named(self, found: NDArray[np.intp]) -> NDArray[Any]:
         """The ids of items given by their numbers; None for −1."""
@@ -119,6 +130,14 @@ class RatingsTable:
         return self.named(found)
 
 
+def _places(users: list[Any]) -> dict[Any, int]:
+    """The row of each user."""
+    try:
+        return {user: place for place, user in enumerate(users)}
+    except TypeError:
+        raise InvalidTypeError("ids of users must be hashable, such as strings or integers") from None
+
+
 def _numbered(column: Any) -> tuple[NDArray[np.int64], list[Any]]:
     """A number for each entry, in order of appearance, and the distinct entries."""
     numbers: dict[Any, int] = {}
@@ -134,10 +153,11 @@ def read_ratings(
     """Read ratings from text, one per line: user, item, rating; further fields are ignored.
 
     Supports the layouts of MovieLens, ``u.data`` (tabs), ``ratings.csv`` (commas and a header) and ``ratings.dat``
-    (``::``), and similar ones with semicolons or blanks; gzipped or not, in UTF-8. A first line of three or more words,
-    none of them a number, is a header. Users and items are numbered in order of appearance. The last of repeated
-    ratings is used. Empty lines are skipped. Any other line that is not a rating is an error that names the line. So is
-    a rating of zero, which could not be distinguished from a missing one.
+    (``::``), and similar ones with semicolons or blanks; gzipped or not, in UTF-8. A first line of three or more
+    words, none of them a number, is a header; without names given, it must not name another order of columns. Users
+    and items are numbered in order of appearance. The last of repeated ratings is used. Empty lines are skipped. Any
+    other line that is not a rating is an error that names the line. So is a rating of zero, which could not be
+    distinguished from a missing one.
 
     One pass; 24 bytes per line in addition to the table itself.
 
@@ -169,15 +189,19 @@ def read_ratings(
     users: dict[str, int] = {}
     items: dict[str, int] = {}
     rows, columns, values = array("q"), array("q"), array("d")
-    separator = _separator(Path(path))
+    path = local_path(path)
+    separator = _separator(path)
     first = True
-    for number, fields in _lines(Path(path), separator):
+    for number, fields in _lines(path, separator):
         if first and wanted != (None, None, None):
             places, first = _find_columns(fields, wanted, str(path)), False
             continue
         if wanted != (None, None, None):
             fields = [fields[place] if place < len(fields) else "" for place in places]
-        if not (first and _is_header(fields)):
+        if first and _is_header(fields):
+            if wanted == (None, None, None):
+                _check_order(fields, str(path))
+        else:
             values.append(_rating(fields, f"{path}, line {number}", first))
             rows.append(users.setdefault(fields[0], len(users)))
             columns.append(items.setdefault(fields[1], len(items)))
@@ -241,12 +265,22 @@ def _is_header(fields: list[str]) -> bool:
     return len(fields) >= 3 and not any(map(_is_number, fields)) and all(fields[:3])
 
 
+def _check_order(heading: list[str], name: str) -> None:
+    """Raise if the heading says that users, items or ratings are in another column than the usual one."""
+    words = [re.sub(r"s?[ _-]?(id|name)?$", "", word.lower()) for word in heading]
+    if any(what in words and what != words[at] for at, what in enumerate(("user", "item", "rating"))):
+        listed = ", ".join(map(repr, heading[:8]))
+        raise InvalidInputError(
+            f"{name} has the columns {listed}, not user, item, rating; name them with user=…, item=…, rating=…"
+        )
+
+
 def _is_number(field: str) -> bool:
     try:
         float(field)
     except ValueError:
         return False
-    return True
+    return "_" not in field  # as in Python's own literals
 
 
 def _rating(fields: list[str], where: str, first: bool = False) -> float:

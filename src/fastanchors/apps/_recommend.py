@@ -15,7 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 from .._parallel import one_blas_thread
 from .._rng import RngLike, as_generator
 from .._tables import is_arrow
-from .._validate import check_draws, check_flag, check_index, check_number, check_size, check_unmasked
+from .._validate import (
+    check_draws,
+    check_flag,
+    check_index,
+    check_number,
+    check_size,
+    check_unmasked,
+    computed,
+    package,
+)
 from ..errors import InvalidInputError, RankError
 from ..lowrank._lines import as_access
 from ..lowrank.rejection import draw_combination
@@ -282,9 +291,10 @@ def recommend(
     >>> fa.apps.recommend(ratings, [0, 1], 5, k=3, rng=0).shape
     (2, 5)
     """
-    if _package(S) in ("pandas", "polars") or is_arrow(S):
+    if package(S) in ("pandas", "polars") or is_arrow(S):
         S = RatingsTable.from_frame(S, user=user, item=item, rating=rating)
     if isinstance(S, RatingsTable):
+        users = computed(users, "users")
         check_unmasked(users, "users")
         rows = S.rows_of(np.atleast_1d(np.asarray(users, dtype=object)))
         found = recommend(S.A, rows, n, k=k, exclude_seen=exclude_seen, draws=draws, rng=rng, **options)
@@ -301,10 +311,6 @@ def recommend(
                 raise
             tastes = error.rank
     return model.top_n(users, n, exclude_seen=exclude_seen, draws=draws, rng=generator)
-
-
-def _package(S: Any) -> str:
-    return type(S).__module__.split(".")[0]
 
 
 def _seen(rows: Rows) -> list[NDArray[np.intp]]:

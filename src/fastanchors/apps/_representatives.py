@@ -14,13 +14,13 @@ from .. import solvers
 from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
 from .._tables import as_frame, is_named_array
-from .._validate import as_matrix, check_choice, check_frame, check_rank
+from .._validate import as_matrix, check_choice, check_frame, check_rank, package
 from ..anchors import Certificate
 from ..encoder import encode
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from ..matrix import open_matrix
 from ..matrix.array import all_rows
-from ..matrix.frames import is_labelled, package
+from ..matrix.frames import is_labelled
 
 __all__ = ["Representatives", "representatives"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from .._tables import is_named_array
 from .._validate import as_array, check_choice
 from ..errors import InvalidInputError, InvalidTypeError
+from ..io.addresses import exists, local_path
 from ..io.arrays import dense_source
 from ..io.decoding import missing
 from ..io.matlab import MatFile, choose_variable, is_wavelengths, open_mat, wavelengths_in
@@ -48,7 +50,7 @@ class _Asked:
 
 
 def read_cube(
-    path: str | Path,
+    path: str | os.PathLike[str],
     *,
     variable: str | None = None,
     shape: tuple[int, int] | None = None,
@@ -87,11 +89,11 @@ def read_cube(
     (6, 5)
     """
     check_choice(bands, (None, *BAND_AXES), name="bands")
-    return _open(Path(path), _Asked(variable, shape, bands, order))
+    return _open(local_path(path), _Asked(variable, shape, bands, order))
 
 
 def _open(path: Path, asked: _Asked) -> Cube:
-    if not path.exists():
+    if not exists(path):
         raise missing(path)
     cube = check_order(_opened(path, asked), asked.order)
     return replace(cube, again=partial(_open, path.absolute(), asked))
@@ -109,10 +111,11 @@ def _opened(path: Path, asked: _Asked) -> Cube:
     source = open_source(path, **{name: value for name, value in given.items() if value is not None})
     if source.shape[0] is None:  # the number of rows of a table is known only after reading it
         source = dense_source(str(path), np.concatenate([dense(block) for block in source.blocks()]))
-    if source.scene is None:
+    if source.scene is None or source.scene.shape is None:
         if source.axes is not None and asked.bands is None:
             check_pixels(source.axes, source.name)
-        return matrix_cube(source, asked.shape, asked.order or "C", str(path), sure=asked.bands is not None)
+        sure = source.is_library or asked.bands is not None
+        return matrix_cube(source, asked.shape, asked.order or "C", str(path), sure=sure)
     return _image(path, source, asked)
 
 
@@ -123,7 +126,7 @@ def _image(path: Path, source: Source, asked: _Asked) -> Cube:
     return Cube(source, source.scene, str(path))
 
 
-def read_mask(path: str | Path, cube: Cube) -> NDArray[np.bool_]:
+def read_mask(path: str | os.PathLike[str], cube: Cube) -> NDArray[np.bool_]:
     """Read which pixels of the scene to use: those where the one-band image (or list) in the file is not 0.
 
     Parameters
@@ -145,8 +148,8 @@ def read_mask(path: str | Path, cube: Cube) -> NDArray[np.bool_]:
     ...     print(int(fa.apps.read_mask(folder + "/mask.npy", cube).sum()))
     5
     """
-    path = Path(path)
-    if path.suffix.lower() == ".npy" and path.exists():
+    path = local_path(path)
+    if path.suffix.lower() == ".npy" and exists(path):
         values = np.asarray(map_npy(path))
     else:
         source = open_source(path)

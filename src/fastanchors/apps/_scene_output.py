@@ -13,7 +13,7 @@ from .._replacing import make_folder, replacing
 from ..io.scene import SceneInfo
 from ._cube import Cube
 from ._scene_place import envi_place, write_geotiff
-from ._unmix import Unmixing
+from ._unmix import Unmixing, check_unmixing
 
 __all__ = ["save_image", "save_maps", "save_spectra"]
 
@@ -42,6 +42,7 @@ def save_spectra(result: Unmixing, folder: str | Path) -> list[Path]:
     ...     print(sorted(path.name for path in fa.apps.save_spectra(result, folder)))
     ['endmembers.csv', 'endmembers.hdr', 'endmembers.sli']
     """
+    check_unmixing(result)
     folder = Path(folder)
     make_folder(folder)
     info, (k, bands) = result.cube.info, result.endmembers.shape
@@ -98,6 +99,7 @@ def save_maps(result: Unmixing, folder: str | Path, *, geotiff: bool = False) ->
     ...     print(sorted(path.name for path in fa.apps.save_maps(result, folder)))
     ['abundances.hdr', 'abundances.img', 'residual.hdr', 'residual.img']
     """
+    check_unmixing(result)
     folder = Path(folder)
     make_folder(folder)
     maps = {f"material {j + 1}": result.abundances[:, j] for j in range(len(result.endmembers))}
@@ -140,7 +142,7 @@ def _envi(
     with replacing(path) as partial, replacing(header) as partial_header:
         with partial.open("wb") as file:
             for piece in pieces:
-                np.ascontiguousarray(piece, dtype="<f4").tofile(file)
+                file.write(np.ascontiguousarray(piece, dtype="<f4").data)  # tofile hides the reason of an error
         partial_header.write_text("\n".join([*text, *(f"{k} = {v}" for k, v in fields.items())]) + "\n", "utf-8")
     return [path, header]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ..errors import InvalidInputError, InvalidTypeError
+from ..io.addresses import exists
 from ..io.decoding import did_you_mean, missing
 from ..io.row_source import read_names
 
@@ -77,7 +78,7 @@ def stop_word_list(stop_words: StopWords) -> frozenset[str]:
             raise InvalidTypeError(f"stop words are a language, a file, words or None, got {stop_words!r:.60}")
         return _as_compared(stop_words)
     path = Path(stop_words)
-    if not path.exists():
+    if not exists(path):
         languages = ", ".join(LANGUAGES)
         if path.suffix or "/" in str(stop_words):
             raise missing(path, f"; stop words are a file or one of {languages}, none")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html as entities
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,11 +27,16 @@ def strip_html(text: str) -> str:
     return entities.unescape(_TAG.sub(" ", _HIDDEN.sub(" ", text)))
 
 
+def _composed(text: str) -> str:
+    return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+
+
 class Tokenizer:
     """Splits a text into lower-case words of two letters or more.
 
-    A possessive ``'s`` is removed (``labour's`` is ``labour``). Words of the ``stop`` list are removed, as are
-    contractions of such words (``don't``, ``it's``). With ``ngrams`` = n, runs of up to n remaining words count too.
+    Letters with marks are composed (NFC), because marks of their own would end a word. A possessive ``'s`` is removed
+    (``labour's`` is ``labour``). Words of the ``stop`` list are removed, as are contractions of such words
+    (``don't``, ``it's``). With ``ngrams`` = n, runs of up to n remaining words count too.
     """
 
     def __init__(self, stop: frozenset[str] = frozenset(), *, ngrams: int = 1, html: bool = False) -> None:
@@ -39,7 +45,7 @@ class Tokenizer:
     def __call__(self, text: str) -> list[str]:
         if self.html:
             text = strip_html(text)
-        words = [word.removesuffix("'s") for word in _WORD.findall(text.lower().replace("’", "'"))]
+        words = [word.removesuffix("'s") for word in _WORD.findall(_composed(text).lower().replace("’", "'"))]
         words = [word for word in words if len(word) > 1]
         if self.stop:
             words = [word for word in words if word not in self.stop and not _CONTRACTION.search(word)]

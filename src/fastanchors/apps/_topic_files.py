@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._replacing import replacing
+from .._signals import from_handler
 from .._validate import as_array, numeric
 from ..errors import FastAnchorsError, InvalidInputError, MissingExtraError, StoreError, one_line
 from ..io.decoding import texts_of
 from ..io.row_source import reading
 from ..matrix.columns import check_columns
 from ._corpus import as_corpus
+from ._topic_update import check_fitted
 from ._topic_words import POOL, relevant_words
 from ._topics import Topics
 
@@ -57,6 +59,7 @@ def save_topics(model: Topics, path: str | os.PathLike[str], *, text_options: di
     ...     print(os.listdir(folder))
     ['model.npz']
     """
+    check_fitted(model, "model")
     path = Path(path)
     if path.suffix.lower() != ".npz":
         raise InvalidInputError(f"a topic model is saved as .npz, not {path.name!r}")
@@ -106,9 +109,9 @@ def load_topics(path: str | os.PathLike[str]) -> Topics:
         with np.load(path, allow_pickle=False) as file:
             model = _read(file, path)
         _check(model)
-    except FastAnchorsError:
-        raise
     except Exception as error:  # NumPy raises many kinds, also those of Python's tokenizer
+        if isinstance(error, FastAnchorsError) or from_handler(error):
+            raise
         raise StoreError(f"{os.fspath(path)} is damaged: {one_line(str(error), 200)}") from error
     return model
 
@@ -268,6 +271,7 @@ def pyldavis(model: Topics, source: Any, **options: Any) -> dict[str, Any]:
     >>> sorted(fa.apps.pyldavis(model, corpus.A))
     ['doc_lengths', 'doc_topic_dists', 'term_frequency', 'topic_term_dists', 'vocab']
     """
+    check_fitted(model, "model")
     corpus = as_corpus(source, **options)
     H = corpus.counts
     if H.shape != (len(model.mixtures), model.topics.shape[1]):

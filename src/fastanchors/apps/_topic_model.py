@@ -178,17 +178,23 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def fit(self, X: Any, y: Any = None) -> TopicModel:
         """Find the topics of documents: texts, a path, or counts (array, sparse, frame, store). ``y`` is ignored."""
-        corpus = self._corpus(X)
-        self.__dict__.pop("feature_names_in_", None)
-        if corpus.vocabulary is not None and not (is_texts(X) or is_path(X)):
-            self.feature_names_in_ = np.array(corpus.vocabulary, dtype=object)
+        texts = is_texts(X) or is_path(X)
+        vectorizer = clone(self.vectorizer) if texts and self.vectorizer is not None else None
+        corpus = self._corpus(X, vectorizer) if texts else as_corpus(X)
         k: Any = self.n_topics
-        if isinstance(k, str) and k == "auto":
-            self.curve_ = topic_curve(corpus)
-            k = self.curve_.chosen
+        curve = topic_curve(corpus) if isinstance(k, str) and k == "auto" else None
+        k = k if curve is None else curve.chosen
         choices: Any = {"selection": self.selection, "recovery": self.recovery, "refine": self.refine}
-        self.topics_ = topics(corpus, k, min_documents=self.min_documents, support=self.support, **choices)
-        self._take(self.topics_)
+        found = topics(corpus, k, min_documents=self.min_documents, support=self.support, **choices)
+        # Everything changes together: after a fit that failed, the model is the one before.
+        for name in ("feature_names_in_", "curve_"):
+            self.__dict__.pop(name, None)
+        if corpus.vocabulary is not None and not texts:
+            self.feature_names_in_ = np.array(corpus.vocabulary, dtype=object)
+        if curve is not None:
+            self.curve_ = curve
+        self.topics_, self.vectorizer_ = found, vectorizer
+        self._take(found)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.float64]:
@@ -208,7 +214,8 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """The word distributions that correspond to mixtures; the columns of a frame as in :class:`SeparableNMF`."""
         check_is_fitted(self)
-        F = as_matrix(put_in_order(X, self.get_feature_names_out().tolist()), signed=True, name="mixtures")
+        X = put_in_order(X, self.get_feature_names_out().tolist(), "mixtures")
+        F = as_matrix(X, signed=True, name="mixtures")
         if F.shape[1] != self._n_features_out:
             raise InvalidInputError(f"mixtures must have {self._n_features_out} columns, got shape {F.shape}")
         return np.asarray(F @ self.components_)
@@ -231,17 +238,13 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.vocabulary_ = found.vocabulary
         self.n_features_in_ = found.topics.shape[1]
 
-    def _corpus(self, X: Any) -> Corpus:
-        self.vectorizer_ = None
-        if not is_texts(X) and not is_path(X):
-            return as_corpus(X)
-        self.vectorizer_ = None if self.vectorizer is None else clone(self.vectorizer)
-        return as_corpus(X, min_df=self.min_df, max_df=self.max_df, **self._splitting())
+    def _corpus(self, X: Any, vectorizer: Any) -> Corpus:
+        return as_corpus(X, min_df=self.min_df, max_df=self.max_df, **self._splitting(vectorizer))
 
-    def _splitting(self) -> dict[str, Any]:
+    def _splitting(self, vectorizer: Any) -> dict[str, Any]:
         """How texts are split into words."""
         return {
-            "vectorizer": self.vectorizer_,
+            "vectorizer": vectorizer,
             "stop_words": self.stop_words,
             "ngrams": self.ngrams,
             "html": self.html,
@@ -250,7 +253,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _counts(self, X: Any) -> sp.csr_array:
         """Counts of the words of the model."""
         if is_texts(X) or is_path(X):
-            return read_documents(X, self.topics_, **self._splitting()).counts
+            return read_documents(X, self.topics_, **self._splitting(self.vectorizer_)).counts
         corpus = as_corpus(X)
         if corpus.vocabulary is not None and not hasattr(self, "feature_names_in_"):
             return matched(corpus, self.topics_)

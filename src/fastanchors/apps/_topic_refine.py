@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._rng import RngLike, as_generator
 from .._validate import check_size
+from ..errors import InvalidInputError
 from ._mixtures import mixtures, word_probabilities
 
 __all__ = ["best_sweeps", "completion", "document_scores", "refined"]
@@ -55,6 +56,8 @@ def document_scores(
 
 def _halves(counts: sp.csr_array, rng: np.random.Generator) -> tuple[sp.csr_array, sp.csr_array]:
     whole = counts.data.astype(np.int64)
+    if (whole != counts.data).any():
+        raise InvalidInputError("counts must be whole numbers of occurrences; weights such as tf-idf are not")
     first = rng.binomial(whole, 0.5)
     parts = [sp.csr_array((part, counts.indices, counts.indptr), shape=counts.shape) for part in (first, whole - first)]
     for at, part in enumerate(parts):

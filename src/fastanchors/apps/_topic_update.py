@@ -46,6 +46,8 @@ class Fitted(Protocol):
     def directions(self) -> NDArray[np.float64]: ...
     @property
     def vocabulary(self) -> list[str] | None: ...
+    @property
+    def documents(self) -> list[str] | None: ...
 
 
 def check_fitted(model: object, name: str) -> None:
@@ -68,7 +70,7 @@ class Earlier(NamedTuple):
     groups, anchors
         Anchors as words of the vocabulary; ``groups`` is None if the old topics do not explain the new documents.
     mixtures
-        Mixtures of the first documents.
+        Mixtures of the first documents, as far as these are the same.
     """
 
     laws: NDArray[np.float64]
@@ -108,7 +110,13 @@ def total_variations(before: NDArray[np.float64], after: NDArray[np.float64]) ->
     return np.asarray((cdist(before, after, "cityblock") + lost) / 2)
 
 
-def earlier(since: Fitted, counts: sp.csr_array, words: Sequence[str] | None, shape: tuple[int, int]) -> Earlier | None:
+def earlier(
+    since: Fitted,
+    counts: sp.csr_array,
+    words: Sequence[str] | None,
+    documents: Sequence[str] | None,
+    shape: tuple[int, int],
+) -> Earlier | None:
     """The parts of a model of the first documents to reuse for all documents; None if the words cannot be matched.
 
     ``shape`` is the number of topics and of words to an anchor that are wanted; anchors of another shape are not kept.
@@ -127,8 +135,21 @@ def earlier(since: Fitted, counts: sp.csr_array, words: Sequence[str] | None, sh
     laws[:, place[known]] = since.topics[:, known]
     groups, anchors = place[since.groups], place[since.anchors]
     possible = groups.shape == shape and groups.min() >= 0 and anchors.min() >= 0
-    kept = possible and _explained(since, counts, laws)
-    return Earlier(laws, directions, groups if kept else None, anchors, since.mixtures[: counts.shape[0]])
+    same = _same_documents(since, documents, counts.shape[0])
+    kept = possible and same == len(since.mixtures) and _explained(since, counts, laws)
+    return Earlier(laws, directions, groups if kept else None, anchors, since.mixtures[:same])
+
+
+def _same_documents(since: Fitted, documents: Sequence[str] | None, rows: int) -> int:
+    """How many documents at the beginning are those of the model, by their names if both have names.
+
+    New files of a folder come between the old ones, in the order of their names.
+    """
+    count = min(len(since.mixtures), rows)
+    if since.documents is None or documents is None:
+        return count
+    pairs = zip(since.documents[:count], documents[:count], strict=True)
+    return next((at for at, (before, now) in enumerate(pairs) if before != now), count)
 
 
 def same_words(

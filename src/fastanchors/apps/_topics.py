@@ -244,7 +244,7 @@ def topics(
     k, support = check_size(k, name="k", minimum=2), check_size(support, name="support")
     check_choice(recovery, ("l2", "kl"), name="recovery")
     sweeps = None if isinstance(refine, str) and refine == "auto" else check_size(refine, name="refine", minimum=0)
-    known = None if since is None else earlier(since, H, words, (k, support))
+    known = None if since is None else earlier(since, H, words, corpus.documents, (k, support))
     choices = (k, min_documents, support, check_selection(selection), recovery)
     found = _fit(H, *choices, known)
     if known is not None:
@@ -334,12 +334,11 @@ def _candidates(space: WordSpace, documents: NDArray[np.intp], k: int, min_docum
     least = check_size(min_documents, name="min_documents")
     candidates = np.flatnonzero(documents >= least)
     if candidates.size < k:
-        cure = f"use k ≤ {candidates.size}"
-        if candidates.size < documents.size:  # a lower limit would give more
-            cure = f"lower min_documents, or {cure}"
+        cures = ["lower min_documents"] if candidates.size < documents.size else []  # a lower limit would give more
+        cures += [f"use k ≤ {candidates.size}"] if candidates.size > 1 else ["give more documents"]
         raise InvalidInputError(
             f"only {candidates.size} words occur in at least {least} documents; {k} anchors need as many candidates: "
-            f"{cure}"
+            f"{', or '.join(cures)}"
         )
     return candidates
 

@@ -164,6 +164,12 @@ class Unmixing(ComparedByValue):
         return str(opener("notebook form")(self))
 
 
+def check_unmixing(result: object) -> None:
+    """Raise unless ``result`` is that of :func:`unmix`."""
+    if not isinstance(result, Unmixing):
+        raise InvalidTypeError(f"result must be that of fa.apps.unmix, got {type(result).__name__}")
+
+
 def unmix(
     scene: Any,
     k: int,
@@ -344,9 +350,14 @@ def usable_pixels(
 ) -> Usable:
     """Determine the part of a scene that is data; the options are those of :func:`unmix`."""
     if isinstance(scene, str | os.PathLike):
-        scene = read_cube(Path(scene), shape=shape, bands=bands, order=order)
+        scene = read_cube(scene, shape=shape, bands=bands, order=order)
         shape = bands = order = None
     cube = _with_nodata(as_cube(scene, shape=shape, bands=bands, order=order), nodata)
+    if cube.source.is_library:
+        raise InvalidInputError(
+            f"{cube.name} is a spectral library, not a scene: its spectra are materials already, of no image. Find "
+            "those that make up the others with fa.seek, or write the pixels of a scene in them with fa.encode"
+        )
     dropped = None if drop_bands is None else check_bands(drop_bands, cube.size[1])
     return usable(cube, mask=None if mask is None else fit_mask(mask, cube), dropped=dropped, clip=clip)
 

@@ -151,7 +151,7 @@ def _transposed(H: sp.csr_array) -> sp.csr_array:
 
 def _check_rank(rank: int, k: int, about: str = "") -> None:
     if rank < k:
-        cure = f"use k ≤ {rank}"
+        cure = f"use k ≤ {rank}" if rank > 1 else "topics need more documents, with different words"
         raise RankError(f"the co-occurrence of the words has rank {about}{rank}, below k = {k}; {cure}", rank)
 
 

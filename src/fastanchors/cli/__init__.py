@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import Any, NoReturn
 
-__all__ = ["main"]
+__all__ = ["ending", "main"]
 
 
 def main() -> None:
@@ -35,5 +36,15 @@ def _start() -> None:
 
 def _quit(number: int, frame: Any) -> NoReturn:
     """End the process at once: an exception would be lost in, or changed by, some modules while they are imported."""
-    os.write(2, b"fastanchors: interrupted\n")
-    os._exit(130)
+    message, code = ending(number), 128 + number
+    with suppress(OSError):
+        os.write(2, f"fastanchors: {message}\n".encode())
+    if "--json" in sys.argv[1:] and sys.stdout is not None:
+        with suppress(OSError):
+            os.write(1, f'{{"error": "{message}", "exit_code": {code}}}\n'.encode())
+    os._exit(code)
+
+
+def ending(number: int) -> str:
+    """What is said of a signal that ends a command."""
+    return "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"

@@ -119,7 +119,7 @@ class Input:
         for block in self._source.blocks():
             self.row_names, self.column_names = self._source.row_names, self._source.column_names  # those so far
             check_finite(block, signed=self.normalize is None, name=self._source.name, first_row=start)
-            yield start, scale_rows(block) if self.normalize == "l1" else block
+            yield start, scale_rows(block, first_row=start) if self.normalize == "l1" else block
             start += block.shape[0]
         self.shape = (start, self.shape[1])
 
@@ -140,15 +140,19 @@ class Input:
     @property
     def address(self) -> str:
         """The source: an absolute path, an address, or ``-`` for standard input or a pipe."""
-        return "-" if is_copy(self.path) else str(self.path.absolute())
+        return _shown(self.path)
 
     @property
     def reader(self) -> dict[str, Any]:
-        """The options of the reader as JSON values, to read the file again."""
+        """The options of the reader as JSON values, to read the file again; a file may be ``-``, as :attr:`address`."""
         paths = (Path, RemotePath)
         options = self._options.items()
-        return {name: str(value.absolute()) if isinstance(value, paths) else value for name, value in options}
+        return {name: _shown(value) if isinstance(value, paths) else value for name, value in options}
 
     def row_name(self, index: int) -> str | None:
         """The name of a row, or None."""
         return None if self.row_names is None else str(self.row_names[index])
+
+
+def _shown(path: Path | RemotePath) -> str:
+    return "-" if is_copy(path) else str(path.absolute())

@@ -9,14 +9,20 @@ import click
 __all__ = ["in_options", "shown_source"]
 
 _COPIES = (  # temporary files
-    (r"\S*fastanchors-pipe-\S*?pipe(\.[a-z]\w*)?", "the pipe"),
-    (r"\S*fastanchors-standard-input-\S*?standard-input(\.[a-z]\w*)?", "standard input"),
+    (r"\S*fastanchors-pipe-\S*?pipe(\.[a-z]\w*)*", "the pipe"),
+    (r"\S*fastanchors-standard-input-\S*?standard-input(\.[a-z]\w*)*", "standard input"),
 )
 _CALLS = (
     (r"\bfa\.build\(…, directions=(\d+)\)", r"fastanchors build --directions \1 SOURCE STORE"),
     (r"\bfa\.build\([^)]*\)", "fastanchors build SOURCE STORE"),
     (r"\bfa\.verify\([^)]*\)", "fastanchors verify STORE"),
     *_COPIES,
+)
+# Advice to pass an argument that the command has no option for.
+_ADVICE = (
+    ("allow_fewer", r", or (pass )?allow_fewer=True", ""),
+    ("vectorizer", r", or to count only these words pass vectorizer=.* with texts", ""),
+    ("format", r"pass format=…, one of", "give its name the suffix of one of"),
 )
 _TABLES = (  # options with other names than in the library
     (r"\brow_names=False\b", "--names-column none"),
@@ -40,8 +46,12 @@ def in_options(message: str, command: click.Command | None) -> str:
     known |= {name: known[f"{name}_column"] for name in ("user", "item", "rating") if f"{name}_column" in known}
     if "vocab" not in known and "column_names" in known:
         known["vocab"] = known["column_names"]
+    known |= {"vocabulary": known["vocab"]} if "vocab" in known else {}
     for pattern, replacement in _CALLS + (_TABLES if "names_column" in known else ()):
         message = re.sub(pattern, replacement, message)
+    for name, advice, instead in _ADVICE:
+        if command is not None and name not in known:
+            message = re.sub(advice, instead, message)
     if "k" in known:
         message = re.sub(r"\bk ≤ (\d+)", r"-k \1 or fewer", message)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from ..io.open import formats
@@ -22,7 +23,9 @@ __all__ = [
     "check_distinct",
     "check_not_input",
     "check_output",
+    "check_outside_inputs",
     "check_outside_stores",
+    "check_unused",
     "display_options",
     "name_files",
     "reader_arguments",
@@ -150,9 +153,7 @@ def check_output(
     if path.exists() and not path.is_file():  # it would be replaced, not written to
         raise click.BadParameter(f"{path} is a pipe or a device; give the name of a file", param_hint=option)
     check_outside_stores(path, option)
-    for source in sources:
-        if isinstance(source, Path) and source.is_dir() and path.resolve().is_relative_to(source.resolve()):
-            raise click.BadParameter(f"{path} is inside {source}, which this command reads", param_hint=option)
+    check_outside_inputs(path, option, *sources)
     for written in (path, *(path.with_suffix(suffix) for suffix in beside)):
         check_not_input(written, option, *sources)
 
@@ -167,11 +168,18 @@ def check_not_input(path: Path, option: str, *sources: Any) -> None:
             raise click.BadParameter(f"{path} is an input of this command and would be overwritten", param_hint=option)
 
 
+def check_outside_inputs(path: Path, option: str, *sources: Any) -> None:
+    """Check that an output is not in a folder that the command reads: the next reader would take it for data."""
+    for source in sources:
+        if isinstance(source, Path) and source.is_dir() and _real(path).is_relative_to(_real(source)):
+            raise click.BadParameter(f"{path} is inside {source}, which this command reads", param_hint=option)
+
+
 def check_outside_stores(path: Path, option: str, *, may_be_one: bool = False) -> None:
     """Check that an output is neither a store, unless it may be one, nor inside one."""
     from ..store.build_directory import is_store
 
-    place = path.resolve()
+    place = _real(path)
     if any(is_store(folder) for folder in (*(() if may_be_one else (place,)), *place.parents)):
         raise click.BadParameter(f"{path} is inside a store, which would be damaged", param_hint=option)
 
@@ -180,8 +188,21 @@ def check_distinct(outputs: dict[str, Path | None]) -> None:
     """Check that no two options name the same output file."""
     seen: dict[Path, str] = {}
     for option, path in outputs.items():
-        if path is not None and (other := seen.setdefault(path.resolve(), option)) != option:
+        if path is not None and (other := seen.setdefault(_real(path), option)) != option:
             raise click.BadParameter(f"{path} is also the file of {other}", param_hint=option)
+
+
+def check_unused(names: tuple[str, ...], reason: str) -> None:
+    """Raise if one of these parameters was given as an option of the command: it would have no effect."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        if option.name in names and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{option.opts[-1]} has no effect: {reason}")
+
+
+def _real(path: Path) -> Path:
+    """The path without links; those that lead in a circle stay, where ``Path.resolve`` would raise a RuntimeError."""
+    return Path(os.path.realpath(path))
 
 
 def _same_file(path: Path, source: Path) -> bool:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._signals import from_handler
+from ..anchors import CertificateKind
 from ..errors import FastAnchorsError, InvalidInputError, StoreError, one_line
 from ..io.decoding import missing, texts_of
 from ..matrix.columns import column_order
@@ -127,7 +130,7 @@ def is_result(path: Path) -> bool:
 def load(given: str) -> Found:
     """Anchors from a result, an array in a file (row numbers, or k × n points), or numbers such as ``"3,17,5"``."""
     path = Path(given)
-    if not path.exists():
+    if not os.path.exists(path):  # row numbers may be too long for a name: pathlib would raise
         parts = given.replace(",", " ").split()
         if parts and all(part.isascii() and part.isdigit() for part in parts):
             return Found(_distinct(_row_numbers([int(part[:_DIGITS]) for part in parts], "ANCHORS"), given))
@@ -135,9 +138,9 @@ def load(given: str) -> Found:
     try:
         found = _read(path)
         _check_record(found)
-    except FastAnchorsError:
-        raise
     except Exception as error:  # NumPy raises many kinds, also those of Python's tokenizer
+        if isinstance(error, FastAnchorsError) or from_handler(error):
+            raise
         raise StoreError(f"cannot read anchors from {path}: {one_line(str(error), 200)}") from None
     return found if found.indices is None else replace(found, indices=_distinct(found.indices, given))
 
@@ -167,8 +170,26 @@ def _check_record(found: Found) -> None:
         marks = np.asarray(found.record["fingerprint"], dtype=np.float64)
         if marks.shape != (len(found.indices), _SIGNS) or not np.isfinite(marks).all():
             raise ValueError("'fingerprint' is not a list of numbers for each anchor")
-    if "solver" in found.record and (lacking := _NEEDED - found.record.keys()):
+    if "solver" in found.record:
+        _check_seek(found.record)
+
+
+def _check_seek(record: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` if the record of a seek lacks what a report shows, or has it in another form."""
+    if lacking := _NEEDED - record.keys():
         raise ValueError(f"it has no {min(lacking)!r}")
+    certificate, seconds = record["certificate"], record["seconds"]
+    if not isinstance(certificate, dict) or certificate.get("kind") not in get_args(CertificateKind):
+        raise ValueError("'certificate' is not one of a kind that solvers give")
+    if not isinstance(certificate.get("statement"), str) or not isinstance(certificate.get("details"), dict):
+        raise ValueError("'certificate' has no 'statement' or 'details'")
+    counts = record["cost"].values()
+    if not all(isinstance(count, int) and count >= 0 for count in counts):
+        raise ValueError("'cost' has a value that is not a count")
+    if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        raise ValueError("'seconds' is not a number of seconds")
+    if record["normalize"] not in (None, "l1"):
+        raise ValueError("'normalize' is neither 'l1' nor null")
 
 
 def _row_numbers(values: Any, where: Any) -> NDArray[np.intp]:

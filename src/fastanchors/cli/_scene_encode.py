@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, StoreError
-from ..io.envi import find_header, header_fields, image_files, open_envi
+from ..io.envi import image_files, is_library, open_envi
 from ..io.row_source import reading
 from ..io.scratch import TemporaryFolder, scratch_file
 from ._options import check_output
@@ -24,6 +25,7 @@ from .app import emit
 __all__ = ["encode_scene", "is_endmembers"]
 
 _IMAGES = (".img", ".tif")
+_LIBRARY = (".sli", ".hdr")
 _BLOCK = 1 << 16  # pixels whose weights are written at a time
 _OPTIONS = ("variable", "bands")  # options of the reader that apply to scenes
 
@@ -31,10 +33,10 @@ _OPTIONS = ("variable", "bands")  # options of the reader that apply to scenes
 def is_endmembers(anchors: str) -> bool:
     """Whether the file has spectra written by ``unmix``: ``endmembers.csv`` or an ENVI spectral library."""
     path = Path(anchors)
-    if not path.is_file():
+    if not os.path.isfile(path):  # of a list of row numbers that is too long for a name, pathlib would raise
         return False
-    if path.suffix.lower() == ".sli":
-        return find_header(path) is not None
+    if path.suffix.lower() in _LIBRARY:
+        return is_library(path)
     if path.suffix.lower() != ".csv":
         return False
     with path.open("rb") as file:
@@ -144,12 +146,13 @@ def _check_bands(cube: Any, spectra: NDArray[np.float64], waves: NDArray[np.floa
 
 def _spectra(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Spectra (k × bands) and wavelengths, from a table with a row per band or an ENVI spectral library."""
-    if path.suffix.lower() == ".sli":
+    if path.suffix.lower() in _LIBRARY:
         with reading(path):
-            spectra = np.asarray(open_envi(path).cube[:, :, 0], dtype=np.float64)
+            library = open_envi(path)
+            spectra = library.scene.values(np.asarray(library.cube[:, 0], dtype=np.float64))
         if not np.isfinite(spectra).all():
             raise StoreError(f"{path} has a value that is not finite")
-        return spectra, _library_wavelengths(path)
+        return spectra, library.wavelengths
     with reading(path), path.open(encoding="utf-8", newline="") as file:
         head, *rows = list(csv.reader(file))
     try:
@@ -159,14 +162,3 @@ def _spectra(path: Path) -> tuple[NDArray[np.float64], NDArray[np.float64] | Non
     if table.ndim != 2 or table.shape[1] != len(head) or not np.isfinite(table).all():
         raise StoreError(f"{path} must have a row of {len(head)} finite numbers for each band")
     return np.ascontiguousarray(table[:, 1:].T), table[:, 0] if head[0].startswith("wavelength") else None
-
-
-def _library_wavelengths(path: Path) -> NDArray[np.float64] | None:
-    """The wavelengths of a spectral library, whose bands are its samples, unlike those of an image."""
-    header = find_header(path)
-    words = "" if header is None else header_fields(header).get("wavelength", "")
-    try:
-        values = np.array([float(word) for word in words.replace(",", " ").split()])
-    except ValueError:
-        return None
-    return values if values.size else None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import sys
+import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,6 +15,7 @@ import click
 
 from .._replacing import full_disk_errors
 from ..io.addresses import is_address, path_of
+from ..io.open import format_of_content
 from ..io.scratch import TemporaryFolder
 from ._options import FilePath
 
@@ -30,8 +34,9 @@ _SUFFIXES = {
     b"MM\0*": ".tif",
     b"CDF": ".nc",
     b"\x89HDF": "",
-    b"\x1f\x8b": "",
 }
+_GZIP = b"\x1f\x8b"
+_HEAD = 1 << 16  # bytes that are examined
 _JSON = re.compile(rb"\s*(\{\s*[\"}]|\[\s*[\"{])")
 _JSON_LINES = re.compile(rb"\s*\{.*\}\s*\n\s*\{")  # an object on each line
 
@@ -65,13 +70,14 @@ class _File(FilePath):
     def _named(self, path: Path, param: click.Parameter | None, ctx: click.Context) -> Path:
         """The copy with the suffix of its content; text is taken as ``.csv``."""
         with path.open("rb") as file:
-            head = file.read(1 << 16)
+            head = file.read(_HEAD)
         if re.match(rb"ENVI\s", head):
             self.fail("an ENVI image is two files, which a stream does not have; give the path of one", param, ctx)
+        if head.startswith(_GZIP):
+            return path.rename(path.with_suffix(_packed_suffix(path)))
         known = {**_SUFFIXES, b"\x89HDF": self._hdf5}
         found = [suffix for magic, suffix in known.items() if head.startswith(magic)]
-        json = (".jsonl" if _JSON_LINES.match(head) else ".json") if _JSON.match(head) else None
-        return path.rename(path.with_suffix(found[0] if found else json or ".csv"))
+        return path.rename(path.with_suffix(found[0] if found else _text_suffix(head)))
 
 
 class _Address(_File):
@@ -87,6 +93,8 @@ class _WordOrFile(_File):
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the name is empty", param, ctx)
         return str(self._copy(value, param, ctx) or value)
 
 
@@ -94,6 +102,19 @@ FILE = _File()
 SCENE = _File(hdf5=".h5")
 ADDRESS = _Address()
 WORD_OR_FILE = _WordOrFile()
+
+
+def _text_suffix(head: bytes) -> str:
+    return ((".jsonl" if _JSON_LINES.match(head) else ".json") if _JSON.match(head) else None) or ".csv"
+
+
+def _packed_suffix(path: Path) -> str:
+    """The suffix of a compressed copy; none if the reader determines the format from the content."""
+    if format_of_content(path) is not None:
+        return ""
+    with suppress(OSError, EOFError, zlib.error), gzip.open(path) as file:
+        return f"{_text_suffix(file.read(_HEAD))}.gz"
+    return ""
 
 
 def is_pipe(value: str) -> bool:
@@ -121,6 +142,6 @@ def is_copy(path: Any) -> bool:
 
 def as_lines(path: Path, column: Any) -> Path:
     """A corpus: the copy of a stream of text has a document on each line, unless a column of a table is given."""
-    if column is None and is_copy(path) and path.suffix == ".csv":
-        return path.rename(path.with_suffix(".txt"))
+    if column is None and is_copy(path) and path.name.endswith((".csv", ".csv.gz")):
+        return path.rename(path.with_name(path.name.replace(".csv", ".txt")))
     return path

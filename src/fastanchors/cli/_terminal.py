@@ -64,7 +64,7 @@ def encodable(text: str, stream: Any = None) -> str:
 
 def name_in_table(name: object, width: int) -> str:
     """A name as it appears on standard output, at most ``width`` long: columns are aligned by what is shown."""
-    from ..report._text import clean, short
+    from .._text import clean, short
 
     return short(encodable(clean(name)), width, encodable("…"))
 
@@ -85,10 +85,13 @@ class Printable:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
+        self.written = False
 
     def write(self, text: str) -> int:
         with full_disk_errors("standard output"):
-            return int(self._stream.write(encodable(printable(text), self._stream)))
+            count = int(self._stream.write(encodable(printable(text), self._stream)))
+        self.written = True
+        return count
 
     def flush(self) -> None:
         with full_disk_errors("standard output"):

@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from ..errors import InvalidInputError
+from ._options import check_outside_inputs
 from ._streams import as_lines
 from ._terminal import working
 from ._weights import WeightsFile
@@ -19,7 +20,10 @@ from .app import emit
 if TYPE_CHECKING:
     from ..apps._documents import Documents
 
-__all__ = ["encode_documents", "is_topic_model", "report_topics", "text_column_options"]
+__all__ = ["UNUSED", "encode_documents", "is_topic_model", "report_topics", "text_column_options"]
+
+# Options for rows of numbers, which texts and counts of words do not need.
+UNUSED = ("normalize", "variable", "layer", "transpose", "row_names", "names_column", "separator", "bands")
 
 
 def text_column_options(command: Any) -> Any:
@@ -79,6 +83,7 @@ def report_topics(path: Path, out: Path, data: Path | None, title: str | None, o
     source = Path(recorded)
     if not source.exists():
         raise InvalidInputError(f"the documents of {path} are no longer at {source}; pass their path with --data")
+    check_outside_inputs(out, "--out", source)
     given = {name: value for name, value in options.items() if value not in (None, False)}
     found = _read(source, model, kept, kept.get("reading", {}) | given)
     weights = mixtures(found.counts, model.topics, model.share)

@@ -104,9 +104,10 @@ def _finder(names: Iterable[str] | None, length: int, what: str) -> Callable[[st
     if names is None:
 
         def by_index(text: str) -> int:
-            if not (text.isascii() and text.isdigit() and int(text) < length):
+            digits = text.lstrip("0") or text[-1:]  # Python refuses to read integers of thousands of digits
+            if not (text.isascii() and text.isdigit() and len(digits) < 20 and int(digits) < length):
                 raise LookupError(f"{what}s have no names, and {text!r} is not an index of 0 … {length - 1}")
-            return int(text)
+            return int(digits)
 
         return by_index
     place: dict[str, int] = {}

@@ -22,7 +22,7 @@ import click
 
 from .._version import __version__
 from ..errors import FastAnchorsError, GuessWarning, one_line
-from . import _quit
+from . import _quit, ending
 from ._examples import EXAMPLES
 from ._files import as_json_text
 from ._messages import in_options
@@ -112,8 +112,9 @@ json_option = click.option(
 
 
 def say(message: str) -> None:
-    """Print a message on standard error."""
-    print(encodable(printable(message), sys.stderr), file=sys.stderr, flush=True)
+    """Print a message on standard error; the work goes on if that cannot be written: a full disk, a closed pipe."""
+    with suppress(OSError):
+        print(encodable(printable(message), sys.stderr), file=sys.stderr, flush=True)
 
 
 def emit(result: Mapping[str, Any]) -> None:
@@ -159,8 +160,14 @@ def _drop_output() -> None:
             os.close(null)
 
 
-def _end(number: int, _: Any) -> None:
-    raise SystemExit(128 + number)
+class _Ended(SystemExit):
+    """A signal ends the command; the code is 128 + its number."""
+
+
+def _end(number: int, frame: Any) -> None:
+    if signal.getsignal(signal.SIGINT) is _quit:  # the command is being imported
+        _quit(number, frame)
+    raise _Ended(128 + number)
 
 
 def _run() -> None:
@@ -168,18 +175,17 @@ def _run() -> None:
         code = app(prog_name="fastanchors", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show(file=Printable(sys.stderr))  # type: ignore[arg-type]
+        with suppress(OSError):  # standard error cannot be written; a StoreError is an OSError too
+            error.show(file=Printable(sys.stderr))  # type: ignore[arg-type]
         _fail(error.format_message(), error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
-        say("fastanchors: interrupted")
-        _fail("interrupted", 130)
+    except (KeyboardInterrupt, click.Abort, _Ended) as error:
+        _fail_by_signal(error)
     except BrokenPipeError:  # the reader of the output has exited
         sys.stderr.close()
         raise SystemExit(1) from None
     except (FastAnchorsError, OSError, ImportError) as error:
-        if isinstance(error, ImportError) and _is_interrupt(error):
-            say("fastanchors: interrupted")
-            _fail("interrupted", 130)
+        if isinstance(error, ImportError) and (signalled := _signalled(error)) is not None:
+            _fail_by_signal(signalled)
         if not isinstance(error, FastAnchorsError | OSError):
             raise
         say(f"fastanchors: {one_line(str(error))}")
@@ -191,16 +197,23 @@ def _run() -> None:
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
-def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether Ctrl-C caused the error: compiled modules turn it into an ``ImportError`` while they are imported."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
+def _signalled(error: BaseException | None) -> BaseException | None:
+    """The exception of a signal that caused the error: compiled modules turn it into an ``ImportError``."""
+    while error is not None and not isinstance(error, KeyboardInterrupt | _Ended):
         error = error.__cause__ or error.__context__
-    return error is not None
+    return error
+
+
+def _fail_by_signal(error: BaseException) -> NoReturn:
+    code = int(error.code or 0) if isinstance(error, _Ended) else 128 + signal.SIGINT
+    message = ending(code - 128)
+    say(f"fastanchors: {message}")
+    _fail(message, code)
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Exit with ``code``; with ``--json`` also print the message as an object."""
-    if "--json" in sys.argv[1:]:
+    """Exit with ``code``; with ``--json`` also print the message as an object, unless one has been printed."""
+    if "--json" in sys.argv[1:] and not getattr(sys.stdout, "written", False):
         with suppress(OSError):  # standard output may be what failed
             emit({"error": message, "exit_code": code})
     raise SystemExit(code) from None

@@ -12,19 +12,19 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from .._text import plural
 from ..encoder import encode_rows
 from ..errors import InvalidInputError
 from ..matrix.array import ArrayMatrix
 from ..matrix.scaled import norm
-from ..report._text import plural
 from ._files import escape_option, unescaped
 from ._input import Input, input_options
-from ._options import PATH, check_output, name_files
+from ._options import PATH, check_output, check_unused, name_files
 from ._result import Found, check_rows, load
 from ._scene_encode import encode_scene, is_endmembers
 from ._streams import ADDRESS, WORD_OR_FILE
 from ._terminal import progress_bar
-from ._topic_encode import encode_documents, is_topic_model, text_column_options
+from ._topic_encode import UNUSED, encode_documents, is_topic_model, text_column_options
 from ._weights import SUFFIXES, WeightsFile
 from .app import emit, json_option
 
@@ -64,12 +64,14 @@ def encode(
     bounded; the file appears when it is complete.
     """
     if is_endmembers(anchors):
+        check_unused(("column", "title", "replace_errors"), f"{anchors} is not a topic model")
         encode_scene(source, anchors, out, sum_to_one, escape_formulas, as_json, options, nodata=nodata)
         return
     if nodata is not None:
         raise click.UsageError("--nodata is for scenes, with the endmembers.csv or .sli of unmix")
     check_output(out, SUFFIXES, "--out", source, anchors, *name_files(options))
     if is_topic_model(anchors):
+        check_unused(UNUSED, f"{anchors} is a topic model")
         texts = {"column": column, "title": title, "replace_errors": replace_errors}
         encode_documents(source, Path(anchors), out, escape_formulas, as_json, options | texts)
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..report._text import plural
+from .._text import plural
 from ._streams import ADDRESS
 from ._terminal import name_in_table, working
 from .app import emit, json_option

@@ -10,23 +10,37 @@ from typing import Any
 import click
 import numpy as np
 
+from .._text import GIVEN, plural
 from .._validate import check_index
 from ..anchors import Anchors, Certificate
 from ..errors import InvalidInputError, StoreError, one_line
 from ..io.addresses import path_of
 from ..matrix.cost import Cost
-from ..report._text import GIVEN, plural
+from ..rank import RankCurve
 from ._input import Input, input_options
-from ._options import IMAGE, KIND, PATH, check_output, display_options, name_files, reader_arguments
+from ._options import (
+    IMAGE,
+    KIND,
+    PATH,
+    check_output,
+    check_outside_inputs,
+    check_unused,
+    display_options,
+    name_files,
+    reader_arguments,
+)
 from ._result import Found, check_rows, is_result, load
 from ._streams import ADDRESS
 from ._terminal import shown_bytes, working
-from ._topic_encode import is_topic_model, report_topics
+from ._topic_encode import UNUSED, is_topic_model, report_topics
 from .app import emit, json_option
 from .encode import check_names
 from .seek import SIZE, make_solver, seek_anchors, seek_options
 
 __all__ = ["report"]
+
+_RULE = ("precondition", "robust", "radius", "support", "selection")
+_SEEK = ("solver", "seed", "budget", *_RULE)  # options of a seek, which a result has made
 
 
 @click.command()
@@ -74,11 +88,11 @@ def report(
     be read on a phone and printed.
     """
     from ..report import write
-    from ..report.facts import curve_of
 
     check_output(out, (".html", ".htm"), "--out", source, data, *name_files(options))
     start = time.perf_counter()
     if is_topic_model(str(source)):
+        check_unused((*_SEEK, *UNUSED, "kind", "image"), f"{source} is a topic model")
         if size is not None:
             raise click.UsageError(f"-k is for data: the topic model {source} has its topics already")
         with working(f"looking at {source.name}"):
@@ -90,11 +104,13 @@ def report(
         if size is not None:
             raise click.UsageError(f"-k is for data: the result {source} has its anchors already")
         data, options = _place(found, source, data, options)
-        solver, seed = found.record.get("solver", solver), found.record.get("seed", seed)
-        kept = found.record.get("options", {})
-        precondition, robust, radius, support, selection = (
-            kept.get(name) for name in ("precondition", "robust", "radius", "support", "selection")
-        )
+        check_outside_inputs(out, "--out", data)
+        known = "solver" in found.record
+        check_unused(_SEEK if known else ("budget",), f"the result {source} has its anchors already")
+        if known:
+            solver, seed = found.record["solver"], found.record.get("seed", seed)
+            kept = found.record.get("options", {})
+            precondition, robust, radius, support, selection = (kept.get(name) for name in _RULE)
     elif data is not None:
         raise click.UsageError("--data is for results: SOURCE is the data already")
     with Input(data or source, **options) as rows, working(f"looking at {(data or source).name}"):
@@ -108,7 +124,7 @@ def report(
             anchors = _anchors(found, rows, source)
             if found.record.get("averaged") and anchors.points is None:
                 anchors = _points_again(again, rows, anchors, seed)
-            curve = curve_of(found.record["rank"]) if "rank" in found.record else None
+            curve = _curve(found, source)
         write(
             out,
             rows.matrix,
@@ -145,7 +161,12 @@ def _place(found: Found, source: Path, data: Path | None, options: dict[str, Any
     if (place / "manifest.json").exists():
         return place, options
     recorded = {"normalize": found.record.get("normalize", "l1") or "none", **found.record.get("reader", {})}
-    return place, recorded | reader_arguments(options)
+    recorded |= reader_arguments(options)
+    for name in ("row_names", "column_names"):
+        if recorded.get(name) == "-":
+            option = name.replace("_", "-")
+            raise InvalidInputError(f"{source} has its {option.replace('-', ' ')} from standard input; pass --{option}")
+    return place, recorded
 
 
 def _points_again(solver: Any, rows: Input, anchors: Anchors, seed: int) -> Anchors:
@@ -155,6 +176,22 @@ def _points_again(solver: Any, rows: Input, anchors: Anchors, seed: int) -> Anch
         return replace(found, cost=anchors.cost, seconds=anchors.seconds)
     changed = "the data have changed since the anchors were found; the rows nearest to them are shown in their place"
     return replace(anchors, certificate=Certificate("none", changed))
+
+
+def _curve(found: Found, given: Path) -> RankCurve | None:
+    """The curve behind the choice of ``-k auto`` of a result, or None."""
+    from ..report.facts import curve_of
+
+    if "rank" not in found.record:
+        return None
+    try:
+        curve = curve_of(found.record["rank"])
+        sizes = {len(values) for values in (curve.ks, curve.residuals, curve.errors, curve.falls)}
+        if len(sizes) != 1 or not sizes.pop() or curve.singular_values.ndim != 1:
+            raise ValueError("the curve of 'rank' has lists of different lengths")
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise StoreError(f"{given} is damaged: {one_line(str(error), 200)}") from error
+    return curve
 
 
 def _anchors(found: Found, rows: Input, given: Path) -> Anchors:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ..report._text import plural
+from .._text import plural
 from ._count import Count
 from ._files import escape_option
 from ._input import Input

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from .. import solvers
 from .._rng import as_generator
+from .._text import plural, uncounted
 from ..anchors import Anchors
 from ..errors import InvalidInputError, RankError
-from ..report._text import plural, uncounted
 from ._files import escape_option
 from ._input import Input, input_options
 from ._options import PATH, SELECTION, check_output, name_files
@@ -197,8 +197,9 @@ def seek_anchors(engine: Any, data: Input, size: int | str, seed: int) -> tuple[
             raise InvalidInputError(f"{data.path}: {error}") from None
         if error.rank < 1:
             raise InvalidInputError(f"every row of {data.path} is zero: it has no anchors") from None
+        few = plural(error.rank, "independent anchor")
         raise InvalidInputError(
-            f"{data.path} has only {error.rank} independent anchors, fewer than {size}; use -k {error.rank} or -k auto"
+            f"{data.path} has only {few}, fewer than {size}; use -k {error.rank} or -k auto"
         ) from None
 
 

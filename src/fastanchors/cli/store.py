@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from ..io.addresses import is_address, local_path
 from ..io.numbers import open_bytes
 from ..store import Store
 from ..store.storage import is_object_address
-from ._options import FORMAT, FilePath, check_outside_stores, reader_arguments, table_options
+from ._options import FORMAT, FilePath, check_outside_inputs, check_outside_stores, reader_arguments, table_options
 from ._streams import ADDRESS, is_pipe
 from ._terminal import BYTES, progress_bar, shown_bytes
 from ._triplets import indexed_triplets, named_triplets
@@ -106,6 +107,8 @@ def build(
     """
     if isinstance(store, Path):
         check_outside_stores(store, "STORE", may_be_one=True)
+        if not _same_place(source, store):  # a copy may replace its original
+            check_outside_inputs(store, "STORE", source)
     start = time.perf_counter()
     with progress_bar(f"building {store.name}", "rows") as bar:
         S = stores.build(
@@ -121,6 +124,10 @@ def build(
         )
     result = {"path": str(store), **_facts(S, all_of_it=False), "seconds": time.perf_counter() - start}
     _answer(result, as_json, f"built {S!r}: {shown_bytes(result['bytes'])} in {result['seconds']:.1f} s")
+
+
+def _same_place(one: Any, other: Path) -> bool:
+    return isinstance(one, Path) and os.path.realpath(one) == os.path.realpath(other)
 
 
 def _answer(result: dict[str, Any], as_json: bool, text: str) -> None:
@@ -153,7 +160,7 @@ def _facts(S: Any, *, all_of_it: bool = True) -> dict[str, Any]:
     local = isinstance(S, Store)
     nonzeros = S.nnz if local or all_of_it else None  # at an address this would download every shard
     if local:
-        size = sum(file.stat().st_size for file in S.path.iterdir())
+        size = _bytes_in(S.path)
     else:
         size = sum(description["bytes"] for description in S.manifest.descriptions())
     return {
@@ -171,6 +178,15 @@ def _facts(S: Any, *, all_of_it: bool = True) -> dict[str, Any]:
         "row_names": S.row_names is not None,
         "column_names": S.column_names is not None,
     }
+
+
+def _bytes_in(folder: Path) -> int:
+    """The size of the files in a folder, from which another process may remove some meanwhile."""
+    size = 0
+    for file in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            size += file.stat().st_size
+    return size
 
 
 def _heaviest(norm: Any, length: int, names: Any, top: int) -> list[dict[str, Any]]:

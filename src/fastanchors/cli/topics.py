@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from ._messages import shown_source
-from ._options import FORMAT, PATH, SELECTION, check_distinct, check_output
+from ._options import FORMAT, PATH, SELECTION, check_distinct, check_output, check_unused
 from ._streams import FILE, WORD_OR_FILE, as_lines, is_copy
 from ._terminal import encodable, printable, working
 from .app import emit, json_option
@@ -26,6 +26,8 @@ _READ = (
     "replace_errors",
     "format",
 )  # options needed to read the same texts again
+
+_OF_TEXTS = ("title", "header", "encoding", "replace_errors", "ngrams", "html")  # options that counts do not need
 
 
 class _Number(click.IntRange):
@@ -157,6 +159,8 @@ def topics(
     curve = table = None
     with working(f"finding topics in {corpus.name}"):
         read = read_with(corpus, reading)
+        if read.texts is None:
+            check_unused(_OF_TEXTS, f"{corpus} has counts of words, not texts")
         if k == "auto":
             curve = apps.topic_curve(read)
         number: Any = k if curve is None else curve.chosen

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import shutil
+import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,13 +15,14 @@ from typing import Any
 import click
 import numpy as np
 
-from .._replacing import make_folder
+from .._replacing import full_disk_errors, make_folder
+from .._signals import deferred_signals
+from .._text import plural
 from .._validate import check_rank, check_size
-from ..errors import MissingExtraError
-from ..report._text import plural
+from ..errors import MissingExtraError, StoreError
 from ._files import replacing
 from ._messages import shown_source
-from ._options import SELECTION, FilePath, check_not_input, check_outside_stores
+from ._options import SELECTION, FilePath, check_not_input, check_outside_inputs, check_outside_stores
 from ._streams import SCENE
 from ._terminal import working
 from .app import emit, json_option, say
@@ -47,7 +52,7 @@ class _Shape(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
         parts = str(value).lower().replace("×", "x").replace(",", "x").split("x")
-        if len(parts) != 2 or not all(part.strip().isdigit() and int(part) > 0 for part in parts):
+        if len(parts) != 2 or not all(re.fullmatch(r"\s*[0-9]{1,9}\s*", part) and int(part) > 0 for part in parts):
             self.fail(f"{value!r} is not a size such as 95x95", param, ctx)
         return int(parts[0]), int(parts[1])
 
@@ -140,6 +145,7 @@ def unmix(
         raise MissingExtraError("writing GeoTIFF needs rasterio: pip install 'fastanchors[geo]'")
     folder = folder or Path(f"{cube.stem}-unmixed")
     check_outside_stores(folder, "--out")
+    check_outside_inputs(folder, "--out", cube)
     for name in _FILES:
         check_not_input(folder / name, "--out", cube, mask)
     with working(f"unmixing {cube.name}"):
@@ -147,13 +153,16 @@ def unmix(
         if mask is not None:
             options["mask"] = read_mask(mask, scene)
         curve = _choose(scene, options) if k == "auto" else None
-        result = _run(scene, k if curve is None else curve.chosen, folder, options)
-    files = save_spectra(result, folder)
-    if scene.shape is not None:
-        files += save_maps(result, folder, geotiff=geotiff)
-    pictures = [] if no_pictures else _pictures(result, folder)
-    if report:
-        pictures.append(result.report(folder / "report.html", title=cube.name))
+    with _replacing_together(folder) as place:
+        with working(f"unmixing {cube.name}"):
+            result = _run(scene, k if curve is None else curve.chosen, place, options)
+        files = save_spectra(result, place)
+        if scene.shape is not None:
+            files += save_maps(result, place, geotiff=geotiff)
+        pictures = [] if no_pictures else _pictures(result, place)
+        if report:
+            pictures.append(result.report(place / "report.html", title=cube.name))
+    files, pictures = ([folder / path.name for path in some] for some in (files, pictures))
     _note_old_files(folder, ["abundances.npy", *(path.name for path in files + pictures)])
     positions = None if scene.shape is None else [list(place) for place in result.positions()]
     if as_json:
@@ -197,25 +206,48 @@ def _run(scene: Any, k: int, folder: Path, options: dict[str, Any]) -> Any:
     from ..apps import unmix as run
 
     k = check_rank(check_size(k, name="k"), scene.size)
+    with replacing(folder / "abundances.npy") as partial:
+        if scene.shape is not None and scene.order == "F":  # the file stores the image line by line
+            result = run(scene, k, **options)
+            with partial.open("wb") as file:
+                np.save(file, result.maps)
+            return result
+        size = (scene.size[0], k) if scene.shape is None else (*scene.shape, k)
+        stored = np.lib.format.open_memmap(partial, "w+", np.float64, size)
+        if hasattr(os, "posix_fallocate"):  # a page that finds no room on the disk would end the process
+            with partial.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
+        result = run(scene, k, out=stored.reshape(-1, k), **options)
+        stored.flush()
+        return result
+
+
+@contextlib.contextmanager
+def _replacing_together(folder: Path) -> Iterator[Path]:
+    """A folder for the files of a result, which replace those in ``folder`` together at the end.
+
+    So a result that is not complete leaves an earlier one as it was.
+    """
     created = not folder.exists()
     make_folder(folder)
+    place = None
     try:
-        with replacing(folder / "abundances.npy") as partial:
-            if scene.shape is not None and scene.order == "F":  # the file stores the image line by line
-                result = run(scene, k, **options)
-                with partial.open("wb") as file:
-                    np.save(file, result.maps)
-                return result
-            size = (scene.size[0], k) if scene.shape is None else (*scene.shape, k)
-            stored = np.lib.format.open_memmap(partial, "w+", np.float64, size)
-            result = run(scene, k, out=stored.reshape(-1, k), **options)
-            stored.flush()
-            return result
-    except BaseException:
-        if created:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        raise
+        with full_disk_errors(folder), deferred_signals():
+            place = Path(tempfile.mkdtemp(prefix=".unmixing-", dir=folder))
+        yield place
+        with full_disk_errors(folder), deferred_signals():
+            for path in sorted(place.iterdir()):
+                os.replace(path, folder / path.name)
+    except StoreError as error:
+        raise StoreError(str(error).replace(str(place), str(folder))) from error
+    except PermissionError as error:
+        raise StoreError(f"cannot write {folder}: {error.strerror}") from error
+    finally:
+        with deferred_signals(), contextlib.suppress(OSError):
+            if place is not None:
+                shutil.rmtree(place, ignore_errors=True)
+            if created:
+                folder.rmdir()  # if there is no result in it
 
 
 def _answer(result: Any, folder: Path, positions: Any, files: list[Path], pictures: list[Path]) -> dict[str, Any]:

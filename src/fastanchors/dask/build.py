@@ -24,6 +24,8 @@ import scipy.sparse as sp
 
 from .._parallel import map_ordered, one_blas_thread
 from ..errors import StoreError
+from ..io.arrays import add_names
+from ..io.name_spool import NameSpool
 from ..io.row_source import Source, numeric_dtype, rebatch
 from ..io.scratch import TemporaryFolder
 from ..matrix.contract import Rows
@@ -45,7 +47,7 @@ _RENAMING = 16  # concurrent renames: on shared storage each is a round trip
 
 
 def dask_source(lazy: Any, *, row_names: Any = None, column_names: Any = None) -> DaskSource:
-    """The rows of a Dask array (dense or sparse blocks) or data frame (its index names the rows, unless integer)."""
+    """The rows of a Dask array (dense or sparse), or of a data frame, whose index names them unless it only counts."""
     return DaskSource(lazy, row_names, column_names)
 
 
@@ -58,24 +60,33 @@ class DaskSource(Source):
         Collection
     starts : list of int
         The first row of each block, then the total number of rows.
-    names_inside : bool
-        Whether the index of each partition names its rows.
+    named_from : int or None
+        The first partition whose index names its rows, as those after it do.
     """
 
     def __init__(self, lazy: Any, row_names: Any, column_names: Any) -> None:
         self.collection = made = Collection(lazy, Pool(), row_names, column_names)
         made.count_rows()
         self.starts = made.starts
-        self.names_inside = made.names_inside
+        self.named_from = made.named_from
         known, shape = made.layout, (made.starts[-1], made.layout.columns)
         names: Any = {"row_names": made.row_names, "column_names": made.column_names}
         super().__init__(known.name, shape, known.dtype, made.is_sparse, self._stream, **names)
 
     def _stream(self, max_bytes: int) -> Iterator[Rows]:
         """The blocks in order, in this process: for a consumer that is not on the workers."""
+        if self.named_from is not None:
+            self.row_names = NameSpool()
+        seen = False
         for number, (start, stop) in enumerate(self.bounds()):
             known = (number, stop - start, self.shape[1], self.name)
-            yield self.collection.each("block", as_block, [number], [known])[0]
+            ((rows, labels),) = self.collection.each("block", _labelled, [number], [known])
+            if self.named_from is not None:
+                add_names(self, labels if number >= self.named_from else None, start, stop - start)
+            if not seen and rows.shape[0]:
+                self.is_sparse, seen = sp.issparse(rows), True  # Dask often declares sparse blocks dense
+            yield rows
+            del rows, labels
 
     def bounds(self) -> list[tuple[int, int]]:
         """(first row, last row + 1) of each block."""
@@ -87,6 +98,11 @@ class DaskSource(Source):
         return DaskBuild
 
 
+def _labelled(block: Any, *known: Any) -> tuple[Rows, Any]:
+    """The rows of a block, and the index of a data frame."""
+    return as_block(block, *known), getattr(block, "index", None)
+
+
 class _Plan(NamedTuple):
     """The settings every task of a build receives."""
 
@@ -96,7 +112,7 @@ class _Plan(NamedTuple):
     shard_bytes: int
     name: str
     width: int
-    names_inside: bool
+    named_from: int | None
     name_bytes: int
     storage: ObjectStorage | None = None  # used instead of the folder
     prefix: str = ""  # of the file names there
@@ -120,25 +136,10 @@ class DaskBuild(_Build):
     prefix = mark = ""
 
     def run(self) -> None:
-        try:
-            self._run()
-        except BaseException:
-            # Other tasks may still be writing: after the rename they no longer find the directory.
-            dead = self.folder.with_name(self.folder.name + "-failed")
-            with contextlib.suppress(OSError):  # a failed rename must not hide the original error
-                os.rename(self.folder, dead)
-            for _ in range(10):  # a file being written right now may appear after rmtree listed the directory
-                shutil.rmtree(dead, ignore_errors=True)
-                if not dead.exists():
-                    break
-                time.sleep(0.05)
-            raise
-
-    def _run(self) -> None:
         source, collection = self.source, self.source.collection
         folder = os.path.abspath(self.folder)
-        inside = source.names_inside
-        named = bytes_of_names([] if inside and source.row_names is None else source.row_names)
+        inside = source.named_from
+        named = bytes_of_names([] if inside is not None and source.row_names is None else source.row_names)
         size = shard_bytes(self.memory_limit, sys.maxsize) if collection.count >= _MANY else self.shard_bytes
         view = (self.normalize, self.columns, size)
         plan = _Plan(folder, *view, source.name, source.shape[1], inside, named, self.storage, self.prefix, self.mark)
@@ -188,7 +189,8 @@ class DaskBuild(_Build):
 
     def open(self, manifest: Manifest) -> Any:
         """The unfinished store, for the sidecars: read by the workers, or by threads of this process."""
-        return RemoteStore(Directory(self.folder), self.source.collection.pool, self.memory_limit, manifest)
+        folder = Directory(self.folder, unfinished=True)
+        return RemoteStore(folder, self.source.collection.pool, self.memory_limit, manifest)
 
 
 def _begin(
@@ -228,7 +230,7 @@ def _write_block(
     rows = as_block(block, number, length, plan.width, plan.name)
     if length == 0:
         return []
-    if plan.names_inside:
+    if plan.named_from is not None and number >= plan.named_from:
         names = [str(name) for name in block.index]
     shards, begin, uploaded = [], 0, list[str]()
     try:

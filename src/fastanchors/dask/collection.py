@@ -11,13 +11,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._tables import is_index_level
-from .._validate import as_array, as_csr, as_numeric
+from .._validate import as_array, as_csr, as_numeric, package
 from ..errors import InvalidInputError, InvalidTypeError, one_line
+from ..io.arrays import counted_from
 from ..io.row_source import Source, numeric_dtype, read_names
 from ..matrix.contract import Rows
-from ..matrix.frames import frame_values, holds_numbers, nullable_dtype, package
+from ..matrix.frames import frame_values, holds_numbers, nullable_dtype
 from .parts import Question, TaskParts
-from .tasks import Pool, on_blocks
+from .tasks import Pool, calls, on_blocks
 
 __all__ = ["Collection", "as_block", "as_declared", "is_frame", "layout", "stacked"]
 
@@ -136,8 +137,9 @@ class Collection(TaskParts):
         Whether Dask says that blocks are sparse.
     row_names, column_names : sequence of str or None
         The given ones; by default the columns of a data frame.
-    names_inside : bool
-        Whether the index of each partition names its rows.
+    named_from : int or None
+        The first partition of a data frame whose index names its rows, as those after it do; known once the rows are
+        counted. Before it, an index is only a range that counts from 0, in each partition or through all.
     """
 
     def __init__(self, lazy: Any, pool: Pool, row_names: Any = None, column_names: Any = None) -> None:
@@ -147,11 +149,13 @@ class Collection(TaskParts):
         self.is_sparse = not is_frame(lazy) and sp.issparse(import_module("dask.array.utils").meta_from_array(lazy))
         if is_frame(lazy) and column_names is None:
             column_names = [str(column) for column in lazy.columns]
-        self.names_inside = is_frame(lazy) and row_names is None and lazy.index.dtype.kind not in "iu"
+        self.named_from: int | None = None
+        self._labelled = is_frame(lazy) and row_names is None
         self.row_names, self.column_names = read_names(row_names, "row"), read_names(column_names, "column")
         if is_frame(lazy):
-            shape = (np.nan, known.columns)
-            lazy = stacked(_partitions(lazy), [shape] * lazy.npartitions, np.empty((0, known.columns), known.dtype))
+            own = [(number,) for number in range(lazy.npartitions)]
+            parts = calls("columns", _in_order, _partitions(lazy), own, (list(lazy.columns),))
+            lazy = stacked(parts, [(np.nan, known.columns)] * len(parts), np.empty((0, known.columns), known.dtype))
         self.blocks = lazy.rechunk({1: -1}) if lazy.numblocks[1] > 1 else lazy
         self.count: int = lazy.numblocks[0]
         super().__init__(pool, _starts(known.lengths or [0] * self.count))
@@ -160,7 +164,10 @@ class Collection(TaskParts):
         """Count the rows of the blocks if their lengths are unknown; raises if there are not as many names."""
         if self.layout.lengths is None:
             own = [(number, None, self.layout.columns) for number in range(self.count)]
-            self.starts = _starts(self.each("length", _length, own=own))
+            found = self.each("length", _measured, own=own)
+            self.starts = _starts([length for length, _ in found])
+            named = (p for p, (_, first) in enumerate(found) if first not in (0, self.starts[p]))
+            self.named_from = next(named, None) if self._labelled else None
         known = ("row", self.row_names, self.starts[-1]), ("column", self.column_names, self.layout.columns)
         for what, names, count in known:
             if names is not None and len(names) != count:
@@ -189,8 +196,23 @@ def _partitions(frame: Any) -> list[Any]:
     return [delayed.Delayed(part.key, layers, layer=name) for part in parts]
 
 
-def _length(block: Any, *known: Any) -> int:
-    return int(as_block(block, *known).shape[0])
+def _in_order(frame: Any, number: int, columns: list[Any]) -> Any:
+    """The partition with the columns in the order that Dask knows; a task can return them in another one."""
+    own = list(getattr(frame, "columns", columns))
+    if own == columns:
+        return frame
+    if len(own) == len(columns) == len(set(own)) and set(own) == set(columns):
+        return frame[columns]
+    found, known = (one_line(", ".join(map(str, names)), 60) for names in (own, columns))
+    raise InvalidInputError(
+        f"the dask data frame: partition {number} has the columns {found} instead of {known}; correct its task"
+    )
+
+
+def _measured(block: Any, *known: Any) -> tuple[int, int | None]:
+    """The number of rows, and the number from which their labels only count, or None."""
+    labels = getattr(block, "index", None)
+    return int(as_block(block, *known).shape[0]), 0 if labels is None else counted_from(labels)
 
 
 def _starts(lengths: Sequence[int]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
@@ -15,7 +15,7 @@ from ..errors import InvalidInputError, InvalidTypeError
 from ..fas.bounds import Sketch, sketch_elsewhere
 from ..io.row_source import numeric_dtype
 from ..matrix.array import ArrayMatrix
-from ..matrix.contract import RowMatrix, Rows, check_factor
+from ..matrix.contract import BLOCK_BYTES, RowMatrix, Rows, check_factor
 from ..matrix.cost import Cost
 from ..matrix.fetched_names import FetchedNames
 from ..matrix.scaled import scale_rows
@@ -53,15 +53,15 @@ class DaskMatrix(RowMatrix):
         parts: Parts,
         columns: int,
         dtype: np.dtype[Any],
-        is_sparse: bool,
+        is_sparse: bool | None,
         normalize: Literal["l1"] | None = None,
         row_names: Sequence[str] | None = None,
         column_names: Sequence[str] | None = None,
     ) -> None:
-        self._parts, self._columns, self._dtype = parts, columns, dtype
-        self._is_sparse, self._normalize = is_sparse, normalize
+        self._parts, self._columns, self._dtype, self._normalize = parts, columns, dtype, normalize
         self.row_names, self.column_names = row_names, column_names
-        self._sparse_found: set[bool] = set()  # whether rows that came here were sparse: Dask often declares them dense
+        # Whether blocks were sparse, if that is not known: Dask often declares such blocks dense.
+        self._sparse_found: set[bool] = set() if is_sparse is None else {is_sparse}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -73,7 +73,15 @@ class DaskMatrix(RowMatrix):
 
     @property
     def is_sparse(self) -> bool:
-        return self._is_sparse
+        """Whether blocks are sparse; the first one is computed to know it, unless rows were read before."""
+        if not self._sparse_found:
+            self._learn(self._parts.each("kind", _is_sparse, [0]))
+        return True in self._sparse_found
+
+    def _learn(self, sparse: Iterable[bool]) -> None:
+        self._sparse_found.update(sparse)
+        if len(self._sparse_found) > 1:
+            raise InvalidTypeError("some blocks are dense and others sparse; convert all blocks to one kind")
 
     @property
     def normalize(self) -> Literal["l1"] | None:
@@ -92,7 +100,9 @@ class DaskMatrix(RowMatrix):
             return super().l1_scaled()
         dtype = np.dtype(np.float32 if self._dtype == np.float32 else np.float64)
         names = self.row_names, self.column_names
-        return DaskMatrix(self._parts.l1_scaled(), self._columns, dtype, self._is_sparse, "l1", *names)
+        made = DaskMatrix(self._parts.l1_scaled(), self._columns, dtype, None, "l1", *names)
+        made._sparse_found = self._sparse_found
+        return made
 
     @reads
     def rows(self, indices: ArrayLike) -> Rows:
@@ -105,9 +115,7 @@ class DaskMatrix(RowMatrix):
         asked = list(self._parts.holding(indices)) or [(0, indices)]  # no rows asked for: still return the right type
         own = [((indices[at] - self._parts.starts[p],),) for p, at in asked]
         found = self._parts.each("rows", call_method, [p for p, _ in asked], own, (method,))
-        self._sparse_found |= {sp.issparse(rows) for rows in found}
-        if len(self._sparse_found) > 1:
-            raise InvalidTypeError("some blocks are dense and others sparse; convert all blocks to one kind")
+        self._learn(sp.issparse(rows) for rows in found)
         return in_order(found, [at for _, at in asked], indices.size)
 
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
@@ -118,6 +126,12 @@ class DaskMatrix(RowMatrix):
             rows = self.rows(np.arange(start, stop))
             for low in range(0, stop - start, step):
                 yield start + low, rows[low : low + step]
+
+    def default_block_rows(self) -> int:
+        """For blocks of Dask as if they were dense: neither their kind nor their entries are known before a pass."""
+        if not isinstance(self._parts, BlockParts):
+            return super().default_block_rows()
+        return max(1, BLOCK_BYTES // (8 * self._columns))
 
     @reads
     def map_blocks(
@@ -203,10 +217,12 @@ class _IndexNames(FetchedNames):
         return self._collection.starts[-1]
 
     def some(self, rows: Indices) -> list[str]:
-        starts, asked = self._collection.starts, list(self._collection.holding(rows))
+        first, starts = self._collection.named_from, self._collection.starts
+        asked = [(p, at) for p, at in self._collection.holding(rows) if first is not None and p >= first]
         own = [(rows[at] - starts[p],) for p, at in asked]
-        names = [""] * rows.size
-        for (_, at), found in zip(asked, self._collection.each("names", _names, [p for p, _ in asked], own)):
+        names = [str(row) for row in rows.tolist()]
+        answers = self._collection.each("names", _names, [p for p, _ in asked], own) if asked else []
+        for (_, at), found in zip(asked, answers):
             for i, name in zip(at.tolist(), found):
                 names[i] = name
         return names
@@ -231,7 +247,8 @@ def open_collection(
     signed : bool
         Whether negative entries are allowed.
     row_names, column_names : sequence of str, path or None
-        Names of rows and columns. By default those of a data frame: its columns, and its index unless that is integer.
+        Names of rows and columns. By default those of a data frame: its columns, and its index unless that
+        is a range that counts from 0, in each partition or through all.
     """
     collection = Collection(source, Pool(), row_names, column_names)
     known = collection.layout
@@ -239,8 +256,9 @@ def open_collection(
     if parts.starts[-1] == 0:
         raise InvalidInputError(f"{known.name} has no rows; at least one is needed")
     dtype = numeric_dtype(known.dtype, known.name)
-    names: Any = (_IndexNames(collection) if collection.names_inside else collection.row_names, collection.column_names)
-    matrix = DaskMatrix(parts, known.columns, dtype, collection.is_sparse, None, *names)
+    inside = _IndexNames(collection) if collection.named_from is not None else collection.row_names
+    names: Any = (inside, collection.column_names)
+    matrix = DaskMatrix(parts, known.columns, dtype, None, None, *names)
     return matrix.l1_scaled() if normalize == "l1" else matrix
 
 
@@ -263,6 +281,10 @@ def _ask(
     rows = as_matrix(rows, finite=False, name="the block")
     check_finite(rows, signed=signed, first_row=start)
     return function(ArrayMatrix(scale_rows(rows) if l1 else rows, normalize="l1" if l1 else None), *own, *shared)
+
+
+def _is_sparse(part: RowMatrix) -> bool:
+    return part.is_sparse
 
 
 def _names(frame: Any, rows: Indices) -> list[str]:

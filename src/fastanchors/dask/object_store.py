@@ -6,7 +6,6 @@ fetch shards into a local cache on demand. :mod:`fastanchors.store.storage` expl
 
 from __future__ import annotations
 
-import secrets
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,18 +15,20 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from .._parallel import one_blas_thread
+from .._parallel import one_blas_thread, use_threads
+from .._signals import deferred_signals, from_handler
 from .._validate import check_choice, check_size, is_dask
 from ..errors import CorruptStoreError, StoreError
+from ..io import open_source
 from ..io.scratch import TemporaryFolder, scratch_in
 from ..sampling.access_guard import AccessGuard, Keeping, Reading, Writing
 from ..store.build import DEFAULT_MEMORY, Progress, Settings, build, check_metadata, check_view, wanted_for
 from ..store.manifest import Manifest, Shard
-from ..store.object_files import OvertakenError, commit_files, publish, upload, with_journal
+from ..store.object_files import OvertakenError, Uploading, commit_files, publish, upload, with_journal
 from ..store.shard_rows import SMALLEST_LIMIT, block_of, check_width, new_rows, write_shard
 from ..store.sidecars import Arrays, Sidecar, check_sidecars, loaded, shared_only, whole_of, write_whole
 from ..store.storage import ObjectStorage
-from .build import DaskBuild, dask_source
+from .build import DaskBuild
 from .remote_store import RemoteStore
 from .tasks import Pool
 
@@ -76,7 +77,7 @@ class ObjectStore(RemoteStore):
         self._check_overtaken()
         if row_names is not None:
             options["row_names"] = row_names
-        made: list[Shard] = []
+        made, before = list[Shard](), len(self._pending)
         first_row = self.shape[0] + sum(shard.rows for shard in self._pending)
         sidecars = loaded(self._kinds, self, self.manifest, shards=True)
         try:
@@ -89,10 +90,12 @@ class ObjectStore(RemoteStore):
                     upload(self.storage, Path(place), shard.files())
                     first_row += shard.rows
                     del part, block  # before the next piece is read
+            self._pending += made
         except BaseException:
-            self.storage.remove(_files(made))
+            with deferred_signals():  # all of it is undone, so that it can be repeated
+                del self._pending[before:]
+                self.storage.remove(_files(made))
             raise
-        self._pending += made
 
     def _no_change(self, *_: Any, **__: Any) -> NoReturn:
         raise StoreError(
@@ -122,7 +125,8 @@ class ObjectStore(RemoteStore):
         while self._pending:
             self._check_overtaken()
             if self._tried is None:
-                self._tried = self._next_state(), len(self._pending)
+                self._prepare()
+            assert self._tried is not None
             manifest, count = self._tried
             try:
                 written = {*_files(self._pending), *manifest.files()} - self.manifest.files()
@@ -130,14 +134,15 @@ class ObjectStore(RemoteStore):
             except OvertakenError as error:
                 self._overtaken = error
                 raise
-            del self._pending[:count]
-            self._tried = None
-            with Writing(self._guard, wait=True):  # a reader must not see the shards of one state and rows of another
+            # A reader must not see the shards of one state and rows of another. What fails here is done again.
+            with Writing(self._guard, wait=True), deferred_signals():
                 super().__init__(self.storage, self._parts.pool, self.memory_limit, manifest)
                 self.__dict__.pop("_totals", None)
+                del self._pending[:count]
+                self._tried = None
 
-    def _next_state(self) -> Manifest:
-        """The manifest with the pending shards; raises if another store is at the address now."""
+    def _prepare(self) -> None:
+        """Make the manifest with the pending shards; raises if another store is at the address now."""
         known = self.manifest
         if self.storage.state(known.generation).encode() != known.encode():
             raise StoreError(f"{self.storage} has been replaced since it was opened; open it again")
@@ -150,12 +155,11 @@ class ObjectStore(RemoteStore):
         )
         with TemporaryFolder() as place, scratch_in(Path(place)):
             made = write_whole(Path(place), self._extended(manifest), manifest.generation)
-            try:
-                upload(self.storage, Path(place), list(made.values()))
-                return with_journal(self.storage, replace(manifest, extras=manifest.extras | made))
-            except BaseException:
-                self.storage.remove([description["file"] for description in made.values()])
-                raise
+            with Uploading(self.storage) as uploading:
+                upload(self.storage, Path(place), list(made.values()), uploading.prefix)
+                whole = with_journal(uploading, replace(manifest, extras=manifest.extras | made))
+                with deferred_signals():
+                    self._tried, uploading.kept = (whole, len(self._pending)), True
 
     def _extended(self, manifest: Manifest) -> dict[str, Arrays | None]:
         """The arrays of sidecars for the whole store with the pending rows, so that readers need no pass.
@@ -169,7 +173,8 @@ class ObjectStore(RemoteStore):
                 try:
                     made[sidecar.name] = sidecar.extend(store)
                 except Exception as error:
-                    if isinstance(error, StoreError) and not isinstance(error, CorruptStoreError):
+                    is_damage = isinstance(error, CorruptStoreError)
+                    if from_handler(error) or (isinstance(error, StoreError) and not is_damage):
                         raise
                     warnings.warn(
                         f"the sidecar {sidecar.name!r} of {self.storage} is left out, so that seeks read all rows: "
@@ -194,10 +199,11 @@ class ObjectStore(RemoteStore):
                 if commit:
                     self._commit()
             finally:
-                if self._tried is None:  # otherwise they may be part of the store
-                    self.storage.remove(_files(self._pending))
-                self._pending, self._tried = [], None
-                super().close()
+                with deferred_signals():
+                    if self._tried is None:  # otherwise they may be part of the store
+                        self.storage.remove(_files(self._pending))
+                    self._pending, self._tried = [], None
+                    super().close()
 
     def __getstate__(self) -> dict[str, Any]:
         if self._pending:
@@ -265,6 +271,7 @@ def build_objects(
     The workers of a Dask source write their shards there. Any other source is built on the local disk and uploaded.
     """
     check_view(normalize, columns)
+    memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
     check_metadata(metadata)
     check_sidecars(sidecars)
     for sidecar in sidecars:
@@ -274,21 +281,22 @@ def build_objects(
     before = storage.generation()
     if before and not overwrite:
         raise StoreError(f"{address} exists already; pass overwrite=True to replace it, or another address")
-    with TemporaryFolder() as place:
+    with TemporaryFolder() as place, Uploading(storage) as uploading:
         folder = Path(place) / "store"
         if is_dask(source):
-            opened = dask_source(source, **options)
+            opened = open_source(source, **options)
             settings = Settings.of(opened, normalize, columns, metadata)
             check_width(opened, settings.columns, memory_limit)
             folder.mkdir()
             job = _ObjectBuild(opened, folder, settings, memory_limit, progress, wanted_for(opened, sidecars))
-            job.storage = storage
+            job.storage, job.prefix, job.mark = storage, uploading.prefix, f"{uploading.prefix}building"
             try:
-                with one_blas_thread(), scratch_in(folder):
+                with use_threads(n_jobs), one_blas_thread(), scratch_in(folder):
                     job.run()
-                publish(storage, folder, before)
+                publish(uploading, folder, before)
             finally:
-                storage.remove([job.mark])
+                with deferred_signals():  # tasks that are still running then remove what they have written
+                    storage.remove([job.mark])
         else:
             build(
                 source,
@@ -302,7 +310,7 @@ def build_objects(
                 n_jobs=n_jobs,
                 **options,
             ).close()
-            publish(storage, folder, before)
+            publish(uploading, folder, before)
     return ObjectStore(storage, "r+", memory_limit, [type(sidecar) for sidecar in sidecars])
 
 
@@ -312,16 +320,9 @@ class _ObjectBuild(DaskBuild):
     storage: ObjectStorage
 
     def run(self) -> None:
-        self.prefix = f"{secrets.token_hex(8)}-"
-        self.mark = f"{self.prefix}building"
-        try:
-            self.storage.mark(self.mark)
-            self._run()
-            self.complete()
-        except BaseException:
-            self.storage.remove([self.mark])  # tasks that are still running then remove what they have written
-            self.storage.remove_prefix(self.prefix)
-            raise
+        self.storage.mark(self.mark)
+        super().run()
+        self.complete()
 
     def _shared_file(self, description: dict[str, Any]) -> dict[str, Any]:
         upload(self.storage, self.folder, [description], self.prefix)

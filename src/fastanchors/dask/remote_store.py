@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
@@ -103,10 +103,15 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
     def __init__(
         self, storage: Storage, pool: Pool, memory_limit: int = DEFAULT_MEMORY, manifest: Manifest | None = None
     ) -> None:
-        self.storage, self.memory_limit = storage, memory_limit
-        self.manifest = known = storage.manifest() if manifest is None else manifest  # of a build: not written yet
+        known = storage.manifest() if manifest is None else manifest  # of a build: not written yet
+        # What can fail comes first: an object store that has committed is initialised again.
+        names = None if known.names is None else Names([(known.columns, storage.map(known.names))])
+        here = known.extras.values() if isinstance(storage, Directory) else ()  # a compaction removes these files
+        kept = {description["file"]: storage.map(description) for description in here}
+        workers = len(pool.workers())
+        self.storage, self.memory_limit, self.manifest, self._kept = storage, memory_limit, known, kept
         self._starts = np.cumsum([0, *(shard.rows for shard in known.shards)])
-        groups = min(len(known.shards), max(1, len(pool.workers())))
+        groups = min(len(known.shards), max(1, workers))
         self._bounds = np.array([len(known.shards) * g // groups for g in range(groups + 1)])
         described = [ShardGroup.of(storage, known, low, high) for low, high in pairwise(self._bounds.tolist())]
         parts = HeldParts.of(pool, self._starts[self._bounds].tolist(), described)
@@ -115,8 +120,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
             self._totals  # noqa: B018 - map the files now: mappings survive if a compaction removes the files
         if any("names.ends" in shard.data["arrays"] for shard in known.shards):
             self.row_names = _RowNames(self)
-        if known.names is not None:
-            self.column_names = Names([(known.columns, storage.map(known.names))])
+        self.column_names = names
 
     # --- properties -------------------------------------------------------------------------------------------------
 
@@ -152,13 +156,17 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
     def shared_arrays(self, name: str) -> Arrays | None:
         """The arrays of a sidecar shared by all shards, read in this process; None if there are none."""
         description = self.manifest.extras.get(name)
-        return None if description is None else self.storage.map(description)
+        return None if description is None else self._map(description)
 
     @reads
     def sidecar_arrays(self, name: str) -> tuple[Arrays, int] | None:
         """The arrays of a sidecar for the whole store, read here, and the cursor; None if there are none."""
         description = whole_of(self.manifest, name)
-        return None if description is None else (self.storage.map(description), self.cursor)
+        return None if description is None else (self._map(description), self.cursor)
+
+    def _map(self, description: Mapping[str, Any]) -> Arrays:
+        kept = self._kept.get(description["file"])
+        return self.storage.map(description) if kept is None else kept
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"

@@ -163,6 +163,8 @@ def hyperspectral(
         )
     if spiky_gaps > bands:
         raise InvalidInputError(f"spiky_gaps is {spiky_gaps}, but there are {bands} bands")
+    if rare is not None and k < 2:
+        raise InvalidInputError("rare needs another material in the other pixels: choose k of 2 or more")
     if bad_columns > width:
         raise InvalidInputError(f"bad_columns is {bad_columns}, but the image is {width} columns wide")
     size = 16 * (pixels + k) * (bands + k)

@@ -12,8 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
-from .._validate import check_flag, check_number, check_size
-from ..errors import InvalidInputError, InvalidTypeError, TooLargeError
+from .._validate import check_dtype, check_flag, check_number, check_size
+from ..errors import InvalidInputError, TooLargeError
 from ..matrix.contract import Rows
 from ._components import nonnegative_components
 
@@ -225,20 +225,10 @@ def separable_blocks(
         noise=noise,
         alpha=alpha,
         mixing=mixing,
-        dtype=_float_type(dtype),
+        dtype=check_dtype(dtype, fractions=True),
         block_rows=block_rows,
         _seed=tuple(rng.integers(2**63, size=2).tolist()),
     )
-
-
-def _float_type(dtype: DTypeLike) -> np.dtype[Any]:
-    try:
-        found = np.dtype(dtype)
-    except TypeError:
-        found = None
-    if found is None or found.kind != "f":  # entries are below one: whole numbers would all be zero
-        raise InvalidTypeError(f"dtype must be a type of floating-point numbers, got {dtype!r}")
-    return found
 
 
 def _sparse_components(k: int, n: int, density: float, rng: np.random.Generator) -> Rows:
@@ -296,8 +286,9 @@ def separable(
     A: Rows = None
     F: Rows = None
     if sparse is None:
-        A = _reserved(m, n, _float_type(dtype))
-        F = _reserved(m, k, _float_type(dtype)) if keep_weights else None
+        entry_type = check_dtype(dtype, fractions=True)
+        A = _reserved(m, n, entry_type)
+        F = _reserved(m, k, entry_type) if keep_weights else None
     source = separable_blocks(
         m,
         n,

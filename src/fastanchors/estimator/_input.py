@@ -19,13 +19,16 @@ from .._validate import (
     check_no_group,
     check_objects,
     check_unmasked,
+    computed,
+    is_anndata,
     is_dask,
+    package,
 )
 from ..errors import FastAnchorsError, InvalidInputError, InvalidTypeError, one_line
 from ..matrix import ArrayMatrix, RowMatrix, Rows, open_matrix
 from ..matrix.columns import check_columns
 from ..matrix.door import BlockSource
-from ..matrix.frames import is_labelled, package, take_labels
+from ..matrix.frames import is_labelled, take_labels
 
 __all__ = ["check_collection", "check_signs", "checked_matrix"]
 
@@ -43,7 +46,7 @@ def checked_matrix(model: Any, X: Any, *, reset: bool) -> RowMatrix:
     names, like = None, X
     if _unknown_to_sklearn(X) or model.layer is not None:
         matrix = open_matrix(X, signed=True, checked=False, name="X", layer=model.layer)
-        like = X.var.iloc[:, :0].T if package(X) == "anndata" else None  # columns: genes
+        like = X.var.iloc[:, :0].T if is_anndata(X) else None  # columns: genes
         _check_width(model, matrix.shape[1], like, reset=reset, names=matrix.column_names)
         if not isinstance(matrix, ArrayMatrix):
             return matrix
@@ -54,6 +57,7 @@ def checked_matrix(model: Any, X: Any, *, reset: bool) -> RowMatrix:
         like = X = _without_fill(X)
     elif sp.issparse(X):  # SciPy and scikit-learn use index arrays without a check
         X = like = as_matrix(X, finite=False, name="X")
+    X = computed(X, "X") if isinstance(X, list | tuple) else X
     check_unmasked(X, "X")
     _check_kinds(X)
     options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", "ensure_all_finite": False}
@@ -115,7 +119,7 @@ def check_signs(rows: Rows) -> None:
 
 def _unknown_to_sklearn(X: Any) -> bool:
     """Whether scikit-learn's ``validate_data`` cannot handle ``X``."""
-    return isinstance(X, RowMatrix | BlockSource | str | PathLike | Iterator) or package(X) == "anndata"
+    return isinstance(X, RowMatrix | BlockSource | str | PathLike | Iterator) or is_anndata(X)
 
 
 def _without_fill(X: Any) -> Any:

@@ -15,8 +15,9 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._parallel import use_threads
+from .._parallel import thread_count, use_threads
 from .._rng import as_generator
+from .._text import plural
 from .._validate import as_matrix, check_choice, check_size, is_dask
 from ..encoder import encode, encode_rows, error_norm
 from ..errors import InvalidInputError, InvalidTypeError
@@ -139,7 +140,9 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def partial_fit(self, X: Any, y: Any = None) -> SeparableNMF:
         """Find the anchors among the rows of ``X`` and all rows passed to ``partial_fit`` before.
 
-        The result is that of a fit on all these rows. They are kept in a :class:`fastanchors.SampleMatrix` (about three
+        The result is that of a fit on all these rows; noise-aware anchors of more than 6,000 rows may differ, if the
+        new rows are few: they are compared in the directions and with the sample of an earlier call, and the
+        certificate says so. The rows are kept in a :class:`fastanchors.SampleMatrix` (about three
         times their memory) with an index that is updated: with ``selection="spa"`` a call reads little more than the
         new rows. The other rules compare all rows, and a call costs about as much as a fit. ``anchors_`` are positions
         in the order of arrival. The first call needs at least ``n_components`` rows. :meth:`fit` discards the rows of
@@ -167,19 +170,22 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         100
         """
         seen: SampleMatrix | None = self.__dict__.get("_seen")
-        solver_of(self.solver, self.selection), self._requested()  # validate the options before any row is added
+        solver_of(self.solver, self.selection), thread_count(self.n_jobs)  # validate options before any row is added
         new = checked_matrix(self, X, reset=seen is None)
         if not isinstance(new, ArrayMatrix):
             raise InvalidTypeError(
                 f"partial_fit takes rows in memory, not a {type(X).__name__}; append rows to a store and fit the store"
             )
+        self._requested(new.shape[0] + (0 if seen is None else seen.shape[0]))
+        rng = as_generator(rng_of(self.random_state))
         if seen is None:
             names = {"row_names": new.row_names, "column_names": new.column_names}
             seen = SampleMatrix(new.data, self._check_normalize(), **names)
         else:
             append_rows(seen, new, self.normalize)
+            self.n_samples_seen_ = seen.shape[0]
         with use_threads(self.n_jobs):
-            rng = self._select(seen, seen.raw_rows, scaled=seen.normalize == "l1")
+            self._select(seen, seen.raw_rows, rng, scaled=seen.normalize == "l1")
             m = seen.shape[0]
             some = np.sort(rng.choice(m, _SAMPLED_ROWS, replace=False)) if m > _SAMPLED_ROWS else np.arange(m)
             lost = self._error(ArrayMatrix(seen.raw_rows(some)))
@@ -239,7 +245,7 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with other names are taken as they stand.
         """
         check_is_fitted(self)
-        X = put_in_order(X, self.get_feature_names_out().tolist())
+        X = put_in_order(X, self.get_feature_names_out().tolist(), "weights")
         if is_dask(X):
             from ..dask.blockwise import lazy_mixtures
 
@@ -276,41 +282,49 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         seen = matrix
         if self._check_normalize() == "l1" and not isinstance(matrix, SampleAccess):
             seen = matrix.l1_scaled()
-        return self._select(seen, matrix.rows, scaled=seen is not matrix)
+        rng = as_generator(rng_of(self.random_state))
+        self._select(seen, matrix.rows, rng, scaled=seen is not matrix)
+        return rng
 
     def _check_normalize(self) -> Literal["l1"] | None:
         check_choice(self.normalize, ("l1", None), name="normalize")
         return "l1" if self.normalize else None
 
-    def _requested(self) -> int | None:
-        """The requested number of anchors; None for "auto"."""
+    def _requested(self, rows: int) -> int | None:
+        """The requested number of anchors, at most the number of rows; None for "auto"."""
         if isinstance(self.n_components, str):
             if self.n_components != "auto":
                 raise InvalidInputError(f"n_components must be an integer or 'auto', got {self.n_components!r}")
             return None
-        return check_size(self.n_components, name="n_components")
+        k = check_size(self.n_components, name="n_components")
+        if k > rows:
+            raise InvalidInputError(
+                f"n_components = {k} anchors cannot be found among n_samples = {rows} rows; "
+                "use fewer, or n_components='auto'"
+            )
+        return k
 
     def _select(
-        self, matrix: RowMatrix, as_given: Callable[[NDArray[np.intp]], Rows], *, scaled: bool
-    ) -> np.random.Generator:
+        self,
+        matrix: RowMatrix,
+        as_given: Callable[[NDArray[np.intp]], Rows],
+        rng: np.random.Generator,
+        *,
+        scaled: bool,
+    ) -> None:
         """Find the anchors of ``matrix``; ``scaled`` says that its rows are ``as_given`` divided by their sums."""
         solver = solver_of(self.solver, self.selection)
-        rng = as_generator(rng_of(self.random_state))
-        k = self._requested()
+        k = self._requested(matrix.shape[0])
         if k is None:
             self.rank_curve_ = rank_curve(matrix, k_max=min(50, most(solver, matrix.shape)), rng=rng)
             result = seek(solver, matrix, self.rank_curve_.k, rng)
         else:
             self.__dict__.pop("rank_curve_", None)  # set by an earlier fit
-            if k > matrix.shape[0]:
-                raise InvalidInputError(
-                    f"n_components = {k} anchors cannot be found among n_samples = {matrix.shape[0]} rows; "
-                    "use fewer, or n_components='auto'"
-                )
             result = seek(solver, matrix, k, rng)
             if len(result) < k:
+                few = plural(len(result), "independent anchor")
                 warnings.warn(
-                    f"n_components = {k}, but the data have only {len(result)} independent anchors; these are used",
+                    f"n_components = {k}, but the data have only {few}; no more are used",
                     stacklevel=4,  # the caller of fit
                 )
         self.result_ = result
@@ -323,7 +337,6 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if result.points is not None:
             components = result.points * (row_sums(rows)[:, None] if scaled else 1.0)
         self.components_ = components.astype(dtype, copy=False)
-        return rng
 
     def _empty(self, matrix: RowMatrix) -> NDArray[Any]:
         """An empty F of the type of X."""

@@ -67,8 +67,9 @@ def near_or_sampled(
         tails = np.minimum(tails, index.norm)
         tails[:same] = index.tails[:same]
         tails = np.minimum.accumulate(tails)
-    # The chosen residual is within TIE of the largest known one.
-    eta = np.maximum.accumulate(np.maximum(1 - residuals / np.maximum(tails, residuals * (1 + TIE)), 0.0))
+    # The chosen residual is within TIE of the largest known one, or as far below it as rounding may have put it.
+    least = residuals * (1 - np.array(path.doubts))
+    eta = np.maximum.accumulate(np.maximum(1 - least / np.maximum(tails, residuals * (1 + TIE)), 0.0))
     draws = _fresh(data, rng) if proved < len(anchors) and eta[-1] > _USEFUL else None
     points = coreset.points(anchors)
     doubts = view_doubts(residuals, lambda: points) if data.rounded else np.zeros(len(anchors))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,12 @@ __all__ = [
     "CoordinatesSidecar",
     "carry_over",
     "check_many",
+    "directions_for",
     "explain_no_noise",
     "explain_plain",
     "noise_aware",
     "prepare_for",
+    "summaries_of",
     "summary_of",
     "why_plain",
 ]
@@ -50,7 +52,9 @@ _ROUNDING, _ENTRIES = 1e-4, 1 << 22  # tolerance between kept and new coordinate
 _MADE_AGAIN = 0.5  # fraction of the rows that may change before a writer makes the coordinates again in a pass
 _STORE_FOLLOWED = 0.6  # the same for a seek of a store, if the writer has not done it
 
-_KEPT: weakref.WeakKeyDictionary[Any, tuple[Summary, int]] = weakref.WeakKeyDictionary()
+Kept: TypeAlias = tuple[Summary, int]  # a summary, and the cursor of the write log that it is of
+_STORED = 0  # the key of the coordinates that a store keeps in its files; of others it is their number of directions
+_KEPT: weakref.WeakKeyDictionary[Any, dict[int, Kept]] = weakref.WeakKeyDictionary()
 _KEEPING = SharedLock()
 
 
@@ -154,64 +158,101 @@ def explain_no_noise(matrix: RowMatrix, summary: Summary, selection: Selection) 
     return Selection(indices, certificate, selection.residuals, selection.points, support)
 
 
+def directions_for(k: int) -> int:
+    """How many directions an answer for k anchors uses: by k alone, so that nothing asked before changes the answer."""
+    if k <= DIRECTIONS + 1:
+        return DIRECTIONS
+    return min(1 << (k + _SPARE - 1).bit_length(), _MOST_ANCHORS + _SPARE)
+
+
+def summaries_of(matrix: RowMatrix, sizes: Sequence[int], weights: Weights = "auto") -> dict[int, Summary]:
+    """The summary for each number of anchors, made or recalled once for all that use as many directions."""
+    largest = {directions_for(k): k for k in sorted(sizes)}
+    found = {directions: summary_of(matrix, k, weights) for directions, k in largest.items()}
+    return {k: found[directions_for(k)] for k in sizes}
+
+
 @one_blas_thread()
 def summary_of(matrix: RowMatrix, k: int, weights: Weights = "auto") -> Summary:
     """The summary kept of the matrix, brought up to date, or made now in one pass; with weights other than "auto"
     always made now."""
     source = matrix.matrix if isinstance(matrix, MeteredMatrix) else matrix
-    directions = max(DIRECTIONS, k + _SPARE)
     if not isinstance(source, Mutable) or not isinstance(weights, str) or weights != "auto":
-        return summarise(matrix, directions, weights=weights)
+        return summarise(matrix, directions_for(k), weights=weights)
     with _KEEPING:
         cursor = source.cursor
-        kept = _recalled(source)
-        held = 0 if kept is None else kept[0].coordinates.shape[1]
-        enough = held >= min(k - 1, min(source.shape) - 1) or (kept is not None and kept[0].cramped)
-        if kept is not None and not enough and isinstance(source, SidecarHost):
-            raise InvalidInputError(
-                f"k = {k} needs {k - 1} directions and the store keeps {held}; use k ≤ {held + 1}, rebuild it with "
-                f"fa.build(…, directions={k - 1}), or use selection='spa'"
-            )
-        if kept is not None and enough:
+        stored = _stored(source)
+        kept, key = (stored, _STORED) if _is_enough(stored, source, k) else (None, directions_for(k))
+        if kept is None:
+            kept = _KEPT.get(source, {}).get(key)
+            if kept is None and stored is not None:
+                held = stored[0].coordinates.shape[1]
+                raise InvalidInputError(
+                    f"k = {k} needs {k - 1} directions and the store keeps {held}; use k ≤ {held + 1}, rebuild it with "
+                    f"fa.build(…, directions={k - 1}), or use selection='spa'"
+                )
+        if kept is not None:
             summary = _current(source, *kept)
             if summary is not None and not _stale(summary, k):
-                _KEPT[source] = (summary, cursor)
+                _keep(source, key, summary, cursor)
                 return summary
-        summary = summarise(source, directions)
-        _KEPT[source] = (summary, cursor)
+        summary = summarise(source, _directions_again(stored, k) if key == _STORED else key)
+        _keep(source, key, summary, cursor)
         return summary
+
+
+def _is_enough(stored: Kept | None, source: RowMatrix, k: int) -> bool:
+    """Whether the coordinates of a store have the directions for k anchors, or all that its rows have."""
+    if stored is None:
+        return False
+    summary = stored[0]
+    return summary.cramped or summary.coordinates.shape[1] >= min(k - 1, min(source.shape) - 1)
+
+
+def _directions_again(stored: Kept | None, k: int) -> int:
+    """As many as the store kept, unless its rows had no more."""
+    if stored is None or stored[0].cramped:
+        return directions_for(k)
+    return stored[0].coordinates.shape[1]
+
+
+def _keep(source: RowMatrix, key: int, summary: Summary, cursor: int) -> None:
+    _KEPT[source] = _KEPT.get(source, {}) | {key: (summary, cursor)}
 
 
 @one_blas_thread()
 def prepare_for(source: RowMatrix, k: int, most: int) -> None:
-    """If a store keeps too few directions for ``k`` noise-aware anchors, make those for ``most`` in one pass.
+    """If a store keeps too few directions for ``k`` noise-aware anchors, make those for ``k`` to ``most`` in passes.
 
     They are kept as long as the store is open.
     """
     if not isinstance(source, SidecarHost) or not isinstance(source, Mutable) or why_plain(source.shape, k):
         return
     with _KEEPING:
-        kept = _recalled(source)
-        if kept is not None and kept[0].coordinates.shape[1] < min(k - 1, min(source.shape) - 1):
-            cursor = source.cursor
-            _KEPT[source] = (summarise(source, max(k, most) + _SPARE), cursor)
+        stored = _stored(source)
+        if stored is None or _is_enough(stored, source, k):
+            return
+        for directions in sorted({directions_for(each) for each in range(k, max(k, most) + 1)}):
+            if directions not in _KEPT.get(source, {}):
+                cursor = source.cursor
+                _keep(source, directions, summarise(source, directions), cursor)
 
 
 @one_blas_thread()
 def carry_over(old: RowMatrix, new: RowMatrix) -> None:
-    """Let a reopened store use the summary in memory from before: only rows that changed are read.
+    """Let a reopened store use the summaries in memory from before: only rows that changed are read.
 
     Both must be of the same generation, whose journal lists the rows that may have changed.
     """
     if not isinstance(old, Store) or not isinstance(new, Store):
         return
     with _KEEPING:
-        kept = _KEPT.get(old)
-        if kept is None or (old.path, old.generation) != (new.path, new.generation):
+        if (old.path, old.generation) != (new.path, new.generation):
             return
-        summary = _followed(new, replace(kept[0], changed=0, answers={}), new.changed_rows)
-        if summary is not None:
-            _KEPT[new] = (summary, new.cursor)
+        for key, kept in _KEPT.get(old, {}).items():
+            summary = _followed(new, replace(kept[0], changed=0, answers={}), new.changed_rows)
+            if summary is not None:
+                _keep(new, key, summary, new.cursor)
 
 
 def _stale(summary: Summary, k: int) -> bool:
@@ -220,9 +261,12 @@ def _stale(summary: Summary, k: int) -> bool:
     return summary.changed > 0 and (summary.height <= ALL or k - 1 > summary.coordinates.frame.rank)
 
 
-def _recalled(source: Any) -> tuple[Summary, int] | None:
-    kept = _KEPT.get(source)
-    if isinstance(source, SidecarHost) and (kept is None or kept[0].changed):  # compaction makes it again
+def _stored(source: Any) -> Kept | None:
+    """The coordinates in the files of a store, as far as they were brought up to date; None if there are none."""
+    if not isinstance(source, SidecarHost):
+        return None
+    kept = _KEPT.get(source, {}).get(_STORED)
+    if kept is None or kept[0].changed:  # compaction makes it again
         written = source.sidecar_arrays(CoordinatesSidecar.name)
         if written is not None and (kept is None or written[1] >= kept[1]):
             summary = _loaded(written[0], source)

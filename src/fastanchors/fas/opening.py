@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from .._validate import as_matrix
 from ..io import Source, open_source
-from ..io.addresses import path_of
+from ..io.addresses import exists, path_of
 from ..io.numpy_files import map_npy
 from ..io.row_source import block_bytes, split
 from ..io.scratch import TemporaryFolder
@@ -41,6 +41,7 @@ def open_file(
     *,
     normalize: Literal["l1"] | None = None,
     signed: bool = False,
+    checked: bool = True,
     budget: int | None = None,
     in_memory: int | None = None,
     **options: Any,
@@ -51,7 +52,7 @@ def open_file(
     ----------
     source : path, address or Source
         A store has its own view; ``normalize`` only applies to other files.
-    normalize, signed
+    normalize, signed, checked
         As in :func:`fastanchors.matrix.open_matrix`.
     budget : int or None
         The largest number of rows to read. If the file has more, only its first rows are used.
@@ -64,13 +65,16 @@ def open_file(
     if isinstance(source, Source):
         return _read(source, normalize, signed, budget, in_memory)
     path = path_of(source)
-    if isinstance(path, Path) and (path / MANIFEST).exists():
+    if isinstance(path, Path) and exists(path / MANIFEST):
         return open_store(path, **options)
     if isinstance(path, Path) and path.suffix == ".npy" and normalize is None and not options and path.is_file():
         mapped = _mapped(path)
         if mapped is not None:
+            if checked and budget is None:
+                mapped.check_entries(signed=signed, name=str(path))
+                mapped.checked = True  # signed entries were asked for
             return mapped
-    if not isinstance(path, Path) and (path / MANIFEST).exists():
+    if not isinstance(path, Path) and exists(path / MANIFEST):
         return open_store(str(path), **options)
     opened = open_source(path if isinstance(path, Path) else str(path), **options)
     return _read(opened, normalize, signed, budget, in_memory)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._rng import as_generator
-from .._validate import check_number, check_size
+from .._validate import check_number, check_size, total_memory
 from ..anchors import Certificate, Selection
 from ..greedy.reader import Reader
 from ..greedy.successive import certified, rank_error, successive_projection
@@ -29,7 +28,6 @@ from .sidecar import SMALL, Kept, keep, mutable, noisy, recall, renew_index, som
 __all__ = ["IndexedFAS"]
 
 _SMALL_ARRAY = 1 << 21  # entries of an array on which SPA is faster than an index that is not kept
-_USUAL_MEMORY = 8 << 30  # bytes assumed if the system does not report its memory
 _FEW_OF = 64  # the budget must cover one in this many rows, so that using all norms pays off
 _LEAST = 32  # rows per anchor that the engine needs if the budget does not allow a pass
 _LEAST_PILOT = 4  # rows per anchor that the pilot of a pass needs
@@ -283,5 +281,4 @@ def _beyond_memory(matrix: RowMatrix) -> bool:
     """Whether every pass reads the rows from disk because the file is too large for the system's page cache."""
     if not isinstance(matrix, ArrayMatrix) or not matrix.on_disk:
         return False
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else _USUAL_MEMORY
-    return bool(matrix.data.nbytes > memory // 2)
+    return bool(matrix.data.nbytes > total_memory() // 2)

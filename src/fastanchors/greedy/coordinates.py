@@ -402,7 +402,7 @@ def _with_neighbours(points: _Array, far: NDArray[np.intp], variance: float) -> 
 def _profiles(rows: Rows) -> tuple[Any, _Array]:
     """Rows divided by their sums (zero rows stay zero), dense or CSR, in double precision."""
     profiles = rows.astype(np.float64)
-    sums = np.asarray(profiles.sum(axis=1)).reshape(-1)
+    sums = row_sums_of(profiles)
     if not np.isfinite(sums).all():
         raise InvalidInputError(NOT_FINITE)
     with np.errstate(over="ignore"):

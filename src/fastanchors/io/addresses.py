@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
 
-from ..errors import InvalidTypeError, MissingExtraError, StoreError
+from .._signals import from_handler
+from ..errors import InvalidTypeError, MissingExtraError, StoreError, one_line
 
-__all__ = ["RemotePath", "is_address", "is_local", "local_path", "openable", "path_of"]
+__all__ = ["RemotePath", "exists", "is_address", "is_local", "local_path", "openable", "path_of"]
 
 #: formats that can be read from an address; the libraries for the others need a local file
 STREAMED = ("npy", "npz", "mtx", "csv", "parquet", "ldac", "docword")
+
+_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.EBADF}  # nothing is there
 
 
 def is_address(source: Any) -> bool:
@@ -48,30 +52,38 @@ def _plain_path(path: Any) -> Path:
         raise InvalidTypeError(f"a path is expected, got {type(path).__name__}") from None
     except UnicodeEncodeError:
         raise StoreError(f"{str(path)!r} is not a path: it contains a lone surrogate") from None
-    _check_length(plain)
+    _check_reachable(plain)
     return plain
 
 
-def _check_length(path: Path) -> None:
-    """Raise if the path, or a name in it, is longer than the system allows."""
+def _check_reachable(path: Path) -> None:
+    """Raise if the system cannot say what is there: the path is too long, or in a folder that is closed to the user."""
     try:
         os.lstat(path)
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise StoreError(f"{str(path)[:40]!r}… is longer than a path or a name may be here") from None
-    except ValueError:  # a null character or a lone surrogate, for which there are other errors
-        pass
+        if error.errno not in _ABSENT:
+            raise StoreError(f"cannot reach {path}: {error.strerror}") from error
+
+
+def exists(path: Any) -> bool:
+    """Whether there is a file or folder; raises a ``StoreError`` if the system cannot say."""
+    try:
+        return bool(path.exists())
+    except OSError as error:
+        raise StoreError(f"cannot reach {path}: {error.strerror}") from error
 
 
 def local_path(path: Any) -> Path:
-    """The directory of a store: a path or ``file://…``; raises for other addresses."""
+    """The path of a local file or store, which may be given as ``file://…``; raises for other addresses."""
     if not is_address(path):
         return _plain_path(path)
     if is_local(path):
         return _file_path(path)
     raise StoreError(
-        f"{path} is an address, but this needs a store in a local directory; pass its path. "
-        "A file at an address is read by fa.build(address, path)"
+        f"{path} is an address, but this needs a file or a store on this machine; pass its path. "
+        "A table at an address is read by fa.build(address, path)"
     )
 
 
@@ -80,9 +92,7 @@ def path_of(source: Any) -> Any:
     if isinstance(source, RemotePath):
         return source
     if not is_address(source):
-        path = Path(source)
-        _check_length(path)
-        return path
+        return _plain_path(source)
     if is_local(source):
         return _file_path(source)
     scheme, _, rest = source.partition("://")
@@ -117,14 +127,25 @@ class RemotePath:
 
     __repr__ = __str__
 
+    def _ask(self, question: Callable[[str], Any]) -> Any:
+        """The answer of the file system on this address; its exceptions become a ``StoreError``."""
+        try:
+            return question(self._path)
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # of any package: file systems have exceptions of their own
+            if from_handler(error):
+                raise
+            raise StoreError(f"cannot read {self._address}: {one_line(str(error) or type(error).__name__)}") from error
+
     def exists(self) -> bool:
-        return bool(self._system.exists(self._path))
+        return bool(self._ask(self._system.exists))
 
     def is_dir(self) -> bool:
-        return bool(self._system.isdir(self._path))
+        return bool(self._ask(self._system.isdir))
 
     def is_file(self) -> bool:
-        return bool(self._system.isfile(self._path))
+        return bool(self._ask(self._system.isfile))
 
     def absolute(self) -> RemotePath:
         return self
@@ -142,7 +163,7 @@ class RemotePath:
             return file.read().decode(encoding)
 
     def stat(self) -> _Size:
-        return _Size(int(self._system.size(self._path) or 0))
+        return _Size(int(self._ask(self._system.size) or 0))
 
     def open(self, mode: str = "rb") -> IO[bytes]:
         return self._system.open(self._path, mode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, NamedTuple
 
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._tables import as_frame
-from .._validate import as_array, check_extent, check_sparse, numeric
+from .._validate import as_array, check_extent, check_sparse, computed, numeric
 from ..errors import InvalidInputError, StoreError, one_line
 from ..matrix.frames import column_labels, is_labelled
 from .compressed import SliceReader, compressed_source
@@ -22,9 +23,12 @@ from .row_source import Source, read_names, reading, rebatch, row_slices, split
 from .scratch import scratch_file
 
 __all__ = [
+    "add_names",
+    "counted_from",
     "dense_source",
     "from_array",
     "from_blocks",
+    "is_row",
     "plain_rows",
     "read_at",
     "rows_of_columns",
@@ -76,12 +80,29 @@ def from_array(A: Any, *, row_names: Any = None, column_names: Any = None, name:
     )
 
 
+def is_row(block: Any) -> bool:
+    """Whether the first of a list is a row of numbers, rather than a block of rows."""
+    try:
+        return not sp.issparse(block) and np.ndim(block) == 1
+    except ValueError:  # it has lists of several lengths
+        return True
+
+
 def plain_rows(rows: Any) -> NDArray[Any]:
     """A list of rows as an array; raises if their lengths differ, or if entries are masked."""
+    rows = computed(rows, "A")
+    first = _row_shape(rows[0])
     for i, row in enumerate(rows):
-        if np.shape(row) != np.shape(rows[0]):
-            raise InvalidInputError(f"row {i} has {np.size(row)} numbers, row 0 has {np.size(rows[0])}")
+        if (shape := _row_shape(row)) != first:
+            raise InvalidInputError(f"row {i} has {math.prod(shape)} numbers, row 0 has {math.prod(first)}")
     return as_array(rows, "A")
+
+
+def _row_shape(row: Any) -> tuple[int, ...]:
+    try:
+        return np.shape(row)
+    except ValueError:  # it has lists of several lengths, which the conversion to an array refuses
+        return (len(row),)
 
 
 def _array_readers(csr: sp.csr_array) -> Any:
@@ -125,7 +146,7 @@ def from_blocks(blocks: Iterable[Any], *, row_names: Any = None, column_names: A
             block = _as_block(block, index, columns) if index else block
             rows, labels = source.fitted(block.rows, f"row block {index} (at row {row})"), block.labels
             if keeps_labels:
-                _add_names(source, labels, row, rows.shape[0])
+                add_names(source, labels, row, rows.shape[0])
             index, row = index + 1, row + rows.shape[0]
             del block, labels
             for part in split(rows, max_bytes // 2):
@@ -143,7 +164,7 @@ def from_blocks(blocks: Iterable[Any], *, row_names: Any = None, column_names: A
         row_names=read_names(row_names, "row"),
         column_names=read_names(columns if column_names is None else column_names, "column"),
     )
-    if keeps_labels and first.labels is not None and not _only_counts(first.labels, 0):
+    if keeps_labels and first.labels is not None and counted_from(first.labels) != 0:
         source.row_names = NameSpool()  # builds reckon with its memory
     del first
     return source
@@ -160,6 +181,7 @@ class _Block(NamedTuple):
 def _as_block(block: Any, index: int, expected: list[str] | None = None) -> _Block:
     """Block number ``index``; raises if its columns have other names than ``expected``."""
     name = f"row block {index}"
+    block = computed(block, name)
     if sp.issparse(block):
         return _Block(_as_csr(block, name), None, None)
     frame = as_frame(block, name)
@@ -177,9 +199,9 @@ def _as_block(block: Any, index: int, expected: list[str] | None = None) -> _Blo
     return _Block(matrix, columns, labels)
 
 
-def _add_names(source: Source, labels: Any, row: int, count: int) -> None:
+def add_names(source: Source, labels: Any, row: int, count: int) -> None:
     """Add the names of ``count`` rows from ``row`` on, unless these and all rows before them are only counted."""
-    if source.row_names is None and (labels is None or _only_counts(labels, row)):
+    if source.row_names is None and (labels is None or counted_from(labels) in (0, row)):
         return
     names = source.row_names if isinstance(source.row_names, NameSpool) else NameSpool()
     for start, stop in row_slices(row - len(names), 1, _NAMES_AT_ONCE):  # of the rows before the first label
@@ -188,12 +210,12 @@ def _add_names(source: Source, labels: Any, row: int, count: int) -> None:
     source.row_names = names
 
 
-def _only_counts(labels: Any, row: int) -> bool:
-    """Whether a pandas index is a range that counts from 0, or from the number of the ``row`` that it begins at."""
+def counted_from(labels: Any) -> int | None:
+    """The first label of a pandas index that only counts (a range with steps of 1; 0 if it is empty), else None."""
     if len(labels) == 0:
-        return True
+        return 0
     is_range = type(labels).__name__ == "RangeIndex" and (labels.step == 1 or len(labels) == 1)
-    return is_range and labels[0] in (0, row)
+    return int(labels[0]) if is_range else None
 
 
 @contextlib.contextmanager

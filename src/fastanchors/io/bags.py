@@ -24,7 +24,7 @@ from .numbers import (
     read_line,
 )
 from .row_grouper import RowGrouper
-from .row_source import Source, read_names, rebatch
+from .row_source import Source, read_names, rebatch, requested_dtype
 
 __all__ = ["read_docword", "read_ldac", "vocabulary_of"]
 
@@ -57,7 +57,7 @@ def read_ldac(
     if n_columns is None:
         n_columns = known if words is None else len(words)
         assert n_columns is not None
-    width, count_type = n_columns, np.dtype(dtype)
+    width, count_type = n_columns, requested_dtype(dtype)
 
     def documents(size: int) -> Iterator[sp.csr_array]:
         with open_bytes(path) as file:
@@ -88,11 +88,11 @@ def _documents(numbers: Numbers, width: int | None, dtype: np.dtype[Any], name: 
     counts = counts[lines]
     starts = np.cumsum(counts) - counts
     stated = numbers.values[starts]
-    bad = counts != 2 * stated + 1
+    bad = (counts != 2 * stated + 1) | (stated != np.floor(stated))
     if bad.any():
         at = int(np.argmax(bad))
         what = f"says {stated[at]:g} words but holds {int(counts[at]) // 2} word:count pairs"
-        if counts[at] % 2 == 0:
+        if counts[at] % 2 == 0 or stated[at] != np.floor(stated[at]):
             what = "expected LDA-C: a number of words, then that many pairs word:count"
         raise malformed(name, first_line + int(lines[at]), what)
     pairs = np.ones(numbers.values.size, dtype=bool)
@@ -145,7 +145,7 @@ def read_docword(
     m, n, entries = sizes
     check_line_count(path, entries, 6, name)
     check_extent((m, n), entries, name)
-    count_type = np.dtype(dtype)
+    count_type = requested_dtype(dtype)
     sibling = path.name.replace("docword", "vocab").removesuffix(".gz")
     given = vocab if vocab is not None else column_names
     words, beside = vocabulary_of(path, given, (sibling, "vocab.txt"), n, True)

@@ -1,10 +1,14 @@
-"""Read ENVI images: a text header (``.hdr``) beside a raw file, interleaved by band, by line or by pixel."""
+"""Read ENVI images: a text header (``.hdr``) beside a raw file, interleaved by band, by line or by pixel.
+
+A spectral library (``.sli``) is a file of the same form: its lines are spectra, and its samples their bands.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +20,11 @@ from .decoding import BOM
 from .row_source import Source
 from .scene import SceneInfo, scene_source
 
-__all__ = ["EnviImage", "find_header", "header_fields", "header_scene", "image_files", "open_envi", "read_envi"]
+__all__ = ["EnviImage", "find_header", "header_scene", "image_files", "is_library", "open_envi", "read_envi"]
 
 _TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
 _SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bil", ".bip", ".bsq")
+_LIBRARY = ".sli"
 # Order of the axes in the file, and the transposition to lines × samples × bands.
 _INTERLEAVES = {
     "bsq": (("bands", "lines", "samples"), (1, 2, 0)),
@@ -30,29 +35,36 @@ _INTERLEAVES = {
 
 @dataclass(frozen=True)
 class EnviImage:
-    """An image with the data of its header: ``cube`` is lines × samples × bands, memory-mapped."""
+    """An image with the data of its header: ``cube`` is lines × samples × bands, memory-mapped.
+
+    The cube of a spectral library is spectra × 1 × bands, and its scene has no shape.
+    """
 
     cube: NDArray[Any]
     wavelengths: NDArray[np.float64] | None
     ignore: float | None
     band_names: list[str] | None
     scene: SceneInfo = field(default_factory=lambda: SceneInfo(None))
+    is_library: bool = False
+    spectra_names: list[str] | None = None
 
 
 def read_envi(path: Path, *, row_names: Any = None, column_names: Any = None) -> Source:
-    """An ENVI image as pixels × bands, line by line; ``path`` is the header or the raw file."""
+    """An ENVI image as pixels × bands, line by line, or a spectral library; ``path`` is the header or the raw file."""
     image = open_envi(path)
+    if image.band_names is None and image.is_library and image.wavelengths is not None:
+        image = replace(image, band_names=[f"{wave:.10g}" for wave in image.wavelengths])
     source = scene_source(
         str(path),
         lambda first, last: image.cube[first:last],
         image.cube.shape,
         image.cube.dtype,
         image.scene,
-        row_names=row_names,
+        row_names=row_names if row_names is not None else image.spectra_names,
         column_names=column_names if column_names is not None else image.band_names,
     )
     source.pick = lambda rows: _pick(image.cube, rows)
-    source.mapped = image.cube
+    source.mapped, source.is_library = image.cube, image.is_library
     return source
 
 
@@ -68,7 +80,7 @@ def _pick(cube: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
 
 
 def open_envi(path: Path) -> EnviImage:
-    """The image of a header, or of the raw file beside one, memory-mapped."""
+    """The image or spectral library of a header, or of the raw file beside one, memory-mapped."""
     header = path if path.suffix.lower() == ".hdr" else find_header(path)
     if header is None:
         raise StoreError(f"no header beside {path}: tried {path.with_suffix('.hdr').name} and {path.name}.hdr")
@@ -91,19 +103,48 @@ def open_envi(path: Path) -> EnviImage:
     axes, order = _INTERLEAVES[interleave]
     shape = tuple(sizes[axis] for axis in axes)
     data = _data_file(path) if given == path else given
+    library = data.suffix.lower() == _LIBRARY or _is_library(fields)
+    if library and sizes["bands"] != 1:
+        raise StoreError(f"{path}: 'bands' of a spectral library must be 1, got {sizes['bands']}")
     needed = offset + math.prod(shape) * dtype.itemsize
     if data.stat().st_size < needed:
         raise StoreError(f"{data} is truncated: it has {data.stat().st_size} bytes, the header requires {needed}")
     cube = np.memmap(data, dtype=dtype, mode="r", offset=offset, shape=shape).transpose(order)
-    names = fields.get("band names")
-    listed = None if names is None else [name.strip() for name in names.split(",")]
-    if listed is not None and len(listed) != sizes["bands"]:
-        listed = None
+    if library:
+        return _library(cube.transpose(0, 2, 1), fields, path)
     scene = header_scene(fields, (sizes["lines"], sizes["samples"]), sizes["bands"], path)
-    return EnviImage(cube, scene.wavelengths, scene.ignore, listed, scene)
+    return EnviImage(cube, scene.wavelengths, scene.ignore, _names(fields, "band names", sizes["bands"]), scene)
 
 
-def header_scene(fields: dict[str, str], shape: tuple[int, int], bands: int, path: Path) -> SceneInfo:
+def _library(cube: NDArray[Any], fields: dict[str, str], path: Path) -> EnviImage:
+    """A spectral library: wavelengths and so on are listed for its samples."""
+    spectra, _, bands = cube.shape
+    scene = header_scene(fields, None, bands, path)
+    listed = fields.get("wavelength", "").replace(",", " ").split()
+    if listed and scene.wavelengths is None:
+        raise StoreError(f"{path} has {len(listed)} wavelengths for {bands} bands")
+    return EnviImage(
+        cube,
+        scene.wavelengths,
+        scene.ignore,
+        _names(fields, "band names", bands),
+        scene,
+        True,
+        _names(fields, "spectra names", spectra),
+    )
+
+
+def _is_library(fields: dict[str, str]) -> bool:
+    return "spectral library" in " ".join(fields.get("file type", "").lower().split())
+
+
+def _names(fields: dict[str, str], key: str, count: int) -> list[str] | None:
+    """The names in a field, if there are ``count`` of them."""
+    names = [name.strip() for name in fields.get(key, "").split(",")]
+    return names if key in fields and len(names) == count else None
+
+
+def header_scene(fields: dict[str, str], shape: tuple[int, int] | None, bands: int, path: Path) -> SceneInfo:
     """Bands, no-data value, scale and map position from the header."""
     ignore = _numbers(fields.get("data ignore value"), 1, path)
     good = _numbers(fields.get("bbl"), bands, path)
@@ -140,6 +181,14 @@ def image_files(path: Path) -> list[Path]:
     except (OSError, ValueError):  # StoreError is an OSError
         other = None
     return [path] if other is None else [path, other]
+
+
+def is_library(path: Path) -> bool:
+    """Whether ``path`` is the header or the raw file of a spectral library."""
+    header, *data = sorted(image_files(path), key=lambda file: file.suffix.lower() != ".hdr")
+    with contextlib.suppress(StoreError):
+        return len(data) == 1 and (data[0].suffix.lower() == _LIBRARY or _is_library(header_fields(header)))
+    return False
 
 
 def _begins(path: Path) -> bytes:
@@ -185,8 +234,11 @@ def _numbers(text: str | None, count: int, path: Path) -> NDArray[np.float64] | 
 
 def _data_file(header: Path) -> Path:
     """The raw file beside the header: ``x``, ``x.img``, … for ``x.hdr``; ``x.img`` for ``x.img.hdr``."""
-    for suffix in _SUFFIXES:
+    suffixes = (*_SUFFIXES, _LIBRARY)
+    with contextlib.suppress(StoreError):  # the header is needed only where both kinds of files are beside it
+        suffixes = (_LIBRARY, *_SUFFIXES) if _is_library(header_fields(header)) else suffixes
+    for suffix in suffixes:
         for candidate in (header.with_suffix(suffix), header.with_suffix(suffix.upper())):
             if candidate != header and candidate.is_file():
                 return candidate
-    raise StoreError(f"no image file beside {header}: tried {header.stem} with {', '.join(filter(None, _SUFFIXES))}")
+    raise StoreError(f"no image file beside {header}: tried {header.stem} with {', '.join(filter(None, suffixes))}")

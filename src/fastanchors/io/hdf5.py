@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import InvalidInputError, MissingExtraError, StoreError
 from .arrays import dense_source
 from .compressed import SliceReader, compressed_source
 from .row_source import Source, check_claim, read_names, reading
 
-__all__ = ["anndata_source", "check_stored", "open_hdf5", "read_h5ad"]
+__all__ = ["anndata_source", "check_stored", "holds_anndata", "open_hdf5", "read_h5ad"]
 
 _CACHE = 1 << 20  # bytes of cached chunks per data set; blocks are read in order, so more would not help
 
@@ -28,6 +29,12 @@ def open_hdf5(path: Path) -> Any:
         raise MissingExtraError(f"reading {path.suffix} needs h5py: pip install 'fastanchors[io]'") from error
     with reading(path):
         return h5py.File(path, "r", rdcc_nbytes=_CACHE)
+
+
+def holds_anndata(path: Path) -> bool:
+    """Whether an HDF5 file has the groups of AnnData; otherwise it may be a scene or a table."""
+    with open_hdf5(path) as file, reading(path):
+        return any(key in file for key in ("X", "obs", "var"))
 
 
 def read_h5ad(path: Path, *, layer: str | None = None, row_names: Any = None, column_names: Any = None) -> Source:
@@ -92,6 +99,31 @@ def check_stored(name: str, item: Any) -> None:
             check_claim(name, claimed, int(part.id.get_storage_size()))
 
 
+def _labels(name: str, column: Any, count: int | None, check: Callable[[str, Any], None]) -> NDArray[Any]:
+    """The ``count`` values of a column of obs or var: plain, nullable (values, mask) or categorical.
+
+    Missing ones are written as in memory.
+    """
+    if not hasattr(column, "keys"):
+        if count not in (None, *column.shape) or len(column.shape) != 1:
+            raise StoreError(f"{name} has names of shape {column.shape} for {count} of them")
+        check(name, column)
+        return np.asarray(column[:])
+    if "codes" in column and "categories" in column:
+        codes, kinds = _labels(name, column["codes"], count, check), _labels(name, column["categories"], None, check)
+        if codes.dtype.kind not in "iu" or codes.min(initial=0) < -1 or codes.max(initial=-1) >= len(kinds):
+            raise StoreError(f"{name} has names with codes of no category; restore the file from a copy")
+        return np.append(kinds.astype(object), "nan")[codes]
+    if "values" in column:
+        values = _labels(name, column["values"], count, check)
+        mask = _labels(name, column["mask"], count, check) if "mask" in column else np.zeros(len(values), dtype=bool)
+        if mask.dtype != bool:
+            raise StoreError(f"{name} has a mask that does not fit its names; restore the file from a copy")
+        return np.where(mask, "<NA>", values.astype(object)) if mask.any() else values
+    kind = column.attrs.get("encoding-type", "a group")
+    raise StoreError(f"{name} has names that are stored as {kind}, which cannot be read; pass names of your own")
+
+
 def _names(path: Path, file: Any, axis: str, count: int, check: Callable[[str, Any], None]) -> Sequence[str] | None:
     """The ``count`` names of obs or var: a column of a group, or in older files a field of a table."""
     table = file.get(axis)
@@ -100,14 +132,9 @@ def _names(path: Path, file: Any, axis: str, count: int, check: Callable[[str, A
     if hasattr(table, "keys"):
         key = table.attrs.get("_index", "_index")
         column = table.get(key)
-        if hasattr(column, "keys"):  # a nullable array: values and a mask
-            column = column.get("values")
-        if column is None or not hasattr(column, "shape"):
+        if column is None:
             return None
-        if column.shape != (count,):
-            raise StoreError(f"{path}: {axis} has names of shape {column.shape} for {count} of them")
-        check(f"{path}:{axis}", column)
-        return read_names(np.asarray(column[:]), axis)
+        return read_names(_labels(f"{path}:{axis}", column, count, check), axis)
     fields = table.dtype.names or ()
     key = next((key for key in ("index", "_index") if key in fields), None)
     check(f"{path}:{axis}", table)

@@ -14,7 +14,7 @@ from ..errors import StoreError
 from .arrays import spooled, spooled_columns
 from .numbers import check_line_count, line_chunks, malformed, open_bytes, parse_numbers, piece_bytes, read_line
 from .row_grouper import RowGrouper
-from .row_source import Source, read_names, row_slices
+from .row_source import Source, read_names, requested_dtype, row_slices
 
 __all__ = ["read_mtx"]
 
@@ -39,7 +39,7 @@ def read_mtx(path: Path, *, row_names: Any = None, column_names: Any = None, dty
     if layout == "coordinate":
         check_line_count(path, sizes[2], 4, name)
         check_extent((m, n), sizes[2] * (1 + (symmetry != "general")), name)
-    entry_type = np.dtype(_TYPES[kind] if dtype is None else dtype)
+    entry_type = requested_dtype(_TYPES[kind] if dtype is None else dtype)
     if symmetry == "skew-symmetric" and entry_type.kind == "u":
         raise malformed(name, 1, f"{symmetry} entries have both signs, and {entry_type} has none; pass dtype='float64'")
     reader = _coordinates if layout == "coordinate" else _array
@@ -75,6 +75,8 @@ def _header(file: IO[bytes], name: str) -> tuple[str, str, str, list[int], int]:
         sizes = []
     if len(sizes) != wanted or min(sizes) < 0 or max(sizes) >= _LARGEST:
         raise malformed(name, number, f"expected {wanted} sizes, got {line[:40].decode('latin-1').strip()!r}")
+    if symmetry != "general" and sizes[0] != sizes[1]:
+        raise malformed(name, number, f"{symmetry}, but not square: {sizes[0]} × {sizes[1]}")
     return layout, kind, symmetry, sizes, number + 1
 
 
@@ -126,8 +128,6 @@ def _array(
     stream = _ValueStream(file, name, first_line, dtype, (1, -1) if symmetry == "skew-symmetric" else (1,))
     if symmetry == "general":
         yield from spooled_columns(stream, (sizes[0], sizes[1]), dtype, max_bytes)
-    elif sizes[0] != sizes[1]:
-        raise StoreError(f"{name}: {symmetry}, but not square: {sizes[0]} × {sizes[1]}")
     else:
         yield from _triangle(stream, sizes[0], dtype, max_bytes, skew=symmetry != "symmetric")
 

@@ -126,7 +126,7 @@ def parse_numbers(text: bytes, *, separator: str = " ", strict: bool = False, na
     separators count as one. The error for a token that is not a number has its line.
     """
     buffer = np.frombuffer(text, dtype=np.uint8)
-    capacity = buffer.size // 2 + 2
+    capacity = buffer.size // 2 + 2  # a token and what ends it are two bytes at least; the scan ends at an empty field
     values = np.empty(capacity)
     slow = np.empty((capacity, 3), dtype=np.int64)
     counts = np.empty(text.count(b"\n") + 1, dtype=np.int32)
@@ -164,24 +164,15 @@ def _scan(
         c = buffer[p]
         if c == 10:
             if pending:
-                slow[n_slow, 0], slow[n_slow, 1], slow[n_slow, 2] = n, p, p
-                n_slow += 1
-                n += 1
-                fields += 1
+                break
             counts[lines] = fields
             lines += 1
             fields = 0
             pending = False
             p += 1
             continue
-        if strict and c == separator:  # an empty field
-            slow[n_slow, 0], slow[n_slow, 1], slow[n_slow, 2] = n, p, p
-            n_slow += 1
-            n += 1
-            fields += 1
-            pending = True
-            p += 1
-            continue
+        if strict and c == separator:
+            break
         if c == 32 or c == 9 or c == 13 or c == separator:
             p += 1
             continue
@@ -202,6 +193,9 @@ def _scan(
         if strict and p < buffer.size and buffer[p] == separator:
             pending = True
             p += 1
+    if p < buffer.size:  # an empty field, which is an error
+        slow[n_slow, 0], slow[n_slow, 1], slow[n_slow, 2] = n, p, p
+        return n + 1, lines, n_slow + 1
     if fields:
         counts[lines] = fields
         lines += 1

@@ -16,20 +16,21 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._openers import opener
-from .._validate import check_no_group, is_dask
+from .._validate import check_no_group, is_anndata, is_dask
 from ..errors import InvalidTypeError, StoreError
-from ..matrix.frames import is_labelled, labelled, package
+from ..matrix.frames import is_labelled, labelled
 from . import arrays
-from .addresses import STREAMED, RemotePath, path_of
+from .addresses import STREAMED, RemotePath, exists, path_of
 from .decoding import missing
 from .envi import find_header
+from .hdf5 import holds_anndata
 from .numbers import open_bytes
 from .row_source import Source, reading
 from .scene_objects import is_scene_object, scene_object
 from .tables import SlicedTable, from_table
 from .zarr_array import zarr_source
 
-__all__ = ["check_options", "formats", "open_source", "register_object"]
+__all__ = ["check_options", "format_of_content", "formats", "open_source", "register_object"]
 
 # Format -> (module, function, suffixes). Modules are imported on use, because most need an extra.
 _READERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -119,12 +120,12 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         return _call(opener("dask rows"), source, options)
     if isinstance(source, str | os.PathLike | RemotePath):
         path = path_of(source)
-        if isinstance(path, Path) and path.is_fifo():  # readers seek, or read twice; some libraries would wait for ever
-            raise StoreError(f"{path} is a pipe, which cannot be read twice; write it to a file first")
-        kind = format or _format(path)
-        if isinstance(path, RemotePath) and kind not in STREAMED:
-            raise StoreError(f"{path}: {kind} is read from local files only; copy it first")
         with reading(path):
+            if isinstance(path, Path) and path.is_fifo():  # readers seek or read twice; some libraries would never end
+                raise StoreError(f"{path} is a pipe, which cannot be read twice; write it to a file first")
+            kind = format or _format(path)
+            if isinstance(path, RemotePath) and kind not in STREAMED:
+                raise StoreError(f"{path}: {kind} is read from local files only; copy it first")
             found = _call(_reader(kind), path, options)
         found.is_file = True
         return found
@@ -139,7 +140,7 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         return _call(zarr_source, source, options)
     if is_labelled(source):
         return _labelled_source(source, options)
-    if isinstance(source, list | tuple) and source and np.ndim(source[0]) == 1 and not sp.issparse(source[0]):
+    if isinstance(source, list | tuple) and source and arrays.is_row(source[0]):
         return _call(arrays.from_array, arrays.plain_rows(source), options)
     if isinstance(source, Iterable):
         return _call(arrays.from_blocks, source, options)
@@ -151,8 +152,8 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
 
 def _labelled_source(source: Any, options: dict[str, Any]) -> Source:
     """A table or an AnnData object with its names; a backed AnnData object is read from its file."""
-    layer = options.pop("layer", None) if package(source) == "anndata" else None
-    if package(source) == "anndata" and source.isbacked:
+    layer = options.pop("layer", None) if is_anndata(source) else None
+    if is_anndata(source) and source.isbacked:
         if not source.is_view:
             with contextlib.suppress(StoreError):  # a file that is open for writing cannot be opened again
                 return open_source(source.filename, format="h5ad", layer=layer, **options)
@@ -193,7 +194,7 @@ def check_options(options: Iterable[str], reader: Callable[..., Any], whose: str
 
 
 def _format(path: Any) -> str:
-    if not _exists(path):
+    if not exists(path):
         if isinstance(path, RemotePath):
             raise StoreError(f"{path} does not exist")
         raise missing(path)
@@ -206,15 +207,10 @@ def _format(path: Any) -> str:
             return suffixes[suffix]
     if isinstance(path, Path) and path.is_file() and find_header(path) is not None:
         return "envi"
-    if found := _sniff(path):
+    if found := format_of_content(path):
         return found
     hint = _hint(path, list(suffixes))
     raise StoreError(f"cannot determine the format of {path}{hint}; pass format=…, one of {', '.join(_READERS)}")
-
-
-def _exists(path: Any) -> bool:
-    with reading(path):  # the name may be too long, or contain a NUL
-        return bool(path.exists())
 
 
 def _hint(path: Any, suffixes: list[str]) -> str:
@@ -225,12 +221,12 @@ def _hint(path: Any, suffixes: list[str]) -> str:
     return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
-def _sniff(path: Any) -> str | None:
+def format_of_content(path: Any) -> str | None:
     """The format according to the first bytes, or None."""
     if path.is_dir():
         if isinstance(path, RemotePath):
             raise StoreError(f"{path} is a directory; pass the address of one of its files")
-        if any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup")):
+        if any(exists(path / name) for name in ("zarr.json", ".zarray", ".zgroup")):
             return "zarr"
         return "parquet" if next(path.glob("*.parquet"), None) is not None else None
     with open_bytes(path) as file:
@@ -249,7 +245,7 @@ def _sniff(path: Any) -> str | None:
         (b"MM\0*", "geotiff"),
     ):
         if head.startswith(magic):
-            return name
+            return "netcdf" if name == "h5ad" and isinstance(path, Path) and not holds_anndata(path) else name
     lines = head.split(b"\n")
     words = lines[0].split()
     pairs = words[1:] if len(lines) > 1 else words[1:-1]  # the last word of a long line may be incomplete

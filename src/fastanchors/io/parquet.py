@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tables import NULLABLE, is_index_level
-from .._validate import check_choice, check_extent
+from .._validate import check_choice, check_extent, check_whole_objects
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from .addresses import openable
 from .arrays import read_at, rows_of_columns
 from .compressed import check_triplets
 from .name_spool import NameSpool
 from .row_grouper import RowGrouper
-from .row_source import Source, check_claim, numeric_dtype, read_names, reading
+from .row_source import Source, check_claim, read_names, reading, requested_dtype
 from .scratch import scratch_file
 
 __all__ = ["read_parquet"]
@@ -53,7 +53,7 @@ def read_parquet(
     pandas names ``__index_level_0__``, … (never data, also without the metadata of pandas), else the first column of
     strings, else the labels of a range that does not count from 0. The shape of triplets is ``shape``, or else is
     found by an extra pass over the two index columns. Entries have the common type of all columns, or ``dtype``; an
-    integer that this type cannot represent is an error.
+    integer that this type cannot represent is an error. Decimal columns are float64; their fractions are rounded.
     """
     try:
         import pyarrow.parquet as pq
@@ -125,7 +125,7 @@ class _Table:
         if column.null_count:
             row = first_row + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             raise InvalidInputError(f"{self.name}: row {row} of column {key!r} is missing; remove or impute it first")
-        values = np.asarray(column.to_numpy(zero_copy_only=False))
+        values = _values(column, f"{self.name}: column {key!r}")
         if np.can_cast(values.dtype, dtype, "safe") and (values.dtype.itemsize < 8 or values.dtype.kind == dtype.kind):
             return values
         if dtype.kind == "f" and values.dtype.kind == "f":
@@ -157,7 +157,8 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
         raise InvalidTypeError(
             f"{name}: column {first!r} does not hold numbers of NumPy, but {fields[first]}; convert it, or drop it"
         )
-    entry_type = np.dtype(_common_type(fields[key].to_pandas_dtype() for key in keys) if dtype is None else dtype)
+    common = _common_type(_entry_type(fields[key]) for key in keys)
+    entry_type = requested_dtype(common if dtype is None else dtype)
     found = NameSpool() if labels else None
 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
@@ -295,7 +296,28 @@ def _common_type(types: Iterable[Any]) -> Any:
 def _is_number(kind: Any) -> bool:
     import pyarrow.types as types
 
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind))
+
+
+def _entry_type(kind: Any) -> Any:
+    """The type of NumPy for a column of numbers; decimal fractions become float64, as those of text do."""
+    import pyarrow.types as types
+
+    return np.float64 if types.is_decimal(kind) else kind.to_pandas_dtype()
+
+
+def _values(column: Any, name: str) -> NDArray[Any]:
+    """The numbers of a column; raises on whole decimals that float64 would round."""
+    import pyarrow.types as types
+
+    if not types.is_decimal(column.type):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    values = np.empty(len(column))
+    for start in range(0, len(column), _BATCH):  # objects of Python, which take much memory
+        objects = column.slice(start, _BATCH).to_numpy(zero_copy_only=False)
+        check_whole_objects(objects, name)
+        values[start : start + _BATCH] = objects.astype(np.float64)
+    return values
 
 
 def _is_text(kind: Any) -> bool:
@@ -324,7 +346,7 @@ def _triplets(table: _Table, shape: tuple[int, int] | None, row_names: Any, colu
     else:
         m, n = (int(size) for size in shape)
     check_extent((m, n), table.rows, name)
-    entry_type = numeric_dtype(value_type.to_pandas_dtype() if dtype is None else dtype, name)
+    entry_type = requested_dtype(_entry_type(value_type) if dtype is None else dtype)
 
     def blocks(max_bytes: int) -> Iterator[Any]:
         grouper = RowGrouper(m, n, entry_type, max_bytes, name=name, entries=table.rows)

@@ -14,7 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._replacing import DISK_REASONS
-from .._validate import check_finite, check_unrounded, is_dask, name_list, numeric
+from .._signals import from_handler
+from .._validate import as_dtype, check_dtype, check_finite, check_unrounded, is_dask, name_list, numeric
 from ..errors import (
     FastAnchorsError,
     GuessWarning,
@@ -38,6 +39,7 @@ __all__ = [
     "read_names",
     "reading",
     "rebatch",
+    "requested_dtype",
     "row_slices",
     "split",
 ]
@@ -67,7 +69,10 @@ class Source(BlockSource):
     column_names_from
         The file in which column names were found automatically, or None.
     scene
-        A :class:`~fastanchors.io.scene.SceneInfo` if rows are the pixels of an image, or None.
+        A :class:`~fastanchors.io.scene.SceneInfo` if rows are the pixels of an image, or the spectra of a library (it
+        has no shape then), or None.
+    is_library
+        Whether the rows are the spectra of a library, which is no image.
     axes
         The two axes of a table, as :class:`~fastanchors.io.scene.MapAxis`, if its file can name them, or None.
     is_turned
@@ -111,6 +116,7 @@ class Source(BlockSource):
         self.column_names = column_names
         self.column_names_from: str | None = None
         self.scene: Any = None
+        self.is_library = False
         self.axes: Any = None
         self.is_turned = False
         self.pick: Callable[[Any], Any] | None = None
@@ -149,9 +155,10 @@ class Source(BlockSource):
                 continue
             if not told and (gone := self.scene.no_data(block, rows)).any():
                 told = True
+                what, hint = ("spectrum", "") if self.is_library else ("pixel", "; unmix leaves such pixels out")
                 warnings.warn(
-                    f"{self.name}: pixel {rows + int(np.argmax(gone))} has no data by the header or mask of the file, "
-                    "and is used as a row like all others; unmix leaves such pixels out",
+                    f"{self.name}: {what} {rows + int(np.argmax(gone))} has no data by the header or mask of the file, "
+                    f"and is used as a row like all others{hint}",
                     GuessWarning,
                     stacklevel=2,
                 )
@@ -236,22 +243,25 @@ class Source(BlockSource):
 
 @contextlib.contextmanager
 def reading(name: Any) -> Iterator[None]:
-    """Turn any exception of another library about a file into a :class:`StoreError` that names the file."""
+    """Turn any exception of another library about a file into a :class:`StoreError` that names the file.
+
+    What a signal handler raises, such as a timeout of the caller, is left as it is.
+    """
     try:
         yield
     except (FastAnchorsError, GuessWarning):
         raise
-    except MemoryError as error:
-        raise TooLargeError(f"{name} does not fit into memory: {one_line(str(error), 120) or 'it is full'}") from error
-    except OSError as error:
-        if error.errno in DISK_REASONS:  # reading raises none of these
-            raise StoreError(f"cannot write temporary files for {name}: {DISK_REASONS[error.errno]}") from error
-        raise _unreadable(name, error) from error
     except Exception as error:
+        if from_handler(error):
+            raise
         raise _unreadable(name, error) from error
 
 
-def _unreadable(name: Any, error: Exception) -> StoreError:
+def _unreadable(name: Any, error: Exception) -> FastAnchorsError:
+    if isinstance(error, MemoryError):
+        return TooLargeError(f"{name} does not fit into memory: {one_line(str(error), 120) or 'it is full'}")
+    if isinstance(error, OSError) and error.errno in DISK_REASONS:  # reading raises none of these
+        return StoreError(f"cannot write temporary files for {name}: {DISK_REASONS[error.errno]}")
     why = one_line(getattr(error, "strerror", None) or str(error), 240) or type(error).__name__
     return StoreError(f"cannot read {name}: {why}")
 
@@ -267,7 +277,15 @@ def check_claim(name: str, claimed: int, stored: int) -> None:
 
 def numeric_dtype(dtype: Any, name: str) -> np.dtype[Any]:
     """The supported type for entries of ``dtype``: a native integer type, float32 or float64."""
-    return numeric(np.empty(0, dtype=dtype), name).dtype
+    known = as_dtype(dtype)
+    if known is None:
+        raise InvalidTypeError(f"{name}: {one_line(repr(dtype), 60)} is not a type of entries")
+    return numeric(np.empty(0, dtype=known), name).dtype
+
+
+def requested_dtype(dtype: Any) -> np.dtype[Any]:
+    """The supported type for the argument ``dtype`` of a reader: numbers are converted to it, also from Boolean."""
+    return numeric_dtype(check_dtype(dtype), "dtype")
 
 
 def block_bytes(block: Rows) -> int:

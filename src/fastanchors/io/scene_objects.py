@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._packing import Packing, packing, packing_of_xarray
+from .._validate import as_array
 from ..errors import InvalidInputError
 from .envi import header_scene
 from .row_source import Source
@@ -165,7 +166,8 @@ def _of_bands(array: Any, band_name: str, facts: Packing) -> SceneInfo:
 
 
 def _lines_of_xarray(array: Any, axes: tuple[str, ...], facts: Packing, first: int, last: int) -> NDArray[Any]:
-    return facts.stored(np.asarray(array.isel({axes[0]: slice(first, last)}).transpose(*axes).data))
+    lines = array.isel({axes[0]: slice(first, last)}).transpose(*axes)
+    return facts.stored(as_array(lines.data, "the DataArray"))
 
 
 def _band_axis(array: Any) -> str:

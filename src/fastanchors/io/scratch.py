@@ -16,6 +16,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
+from .._signals import deferred_signals
+
 __all__ = ["SCRATCH", "TemporaryFolder", "scratch_file", "scratch_folder", "scratch_in"]
 
 try:
@@ -60,15 +62,17 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
 
     def __init__(self, purpose: str = "") -> None:
         _remove_dead()
-        super().__init__(prefix=f"{_PREFIX}{purpose}-" if purpose else _PREFIX)
-        self._alive = _locked(Path(self.name), os.O_CREAT)
+        with deferred_signals():  # a directory that is not locked yet would not be found by other processes
+            super().__init__(prefix=f"{_PREFIX}{purpose}-" if purpose else _PREFIX)
+            self._alive = _locked(Path(self.name), os.O_CREAT)
 
     def cleanup(self) -> None:
         """Remove the directory and its contents."""
-        if self._alive is not None:
-            self._alive.close()
-        with suppress(OSError):
-            super().cleanup()
+        with deferred_signals():
+            if self._alive is not None:
+                self._alive.close()
+            with suppress(OSError):
+                super().cleanup()
 
 
 def _locked(folder: Path, flags: int = 0) -> IO[bytes] | None:

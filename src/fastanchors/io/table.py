@@ -15,7 +15,7 @@ from .market import first_misfit, line_of, misfit_text
 from .name_spool import NameSpool
 from .numbers import malformed, open_bytes, parse_numbers, piece_bytes
 from .records import BLANKS, record_chunks, split_fields
-from .row_source import Source, read_names, rebatch
+from .row_source import Source, read_names, rebatch, requested_dtype
 from .table_layout import Layout, layout
 
 __all__ = ["read_table"]
@@ -48,7 +48,7 @@ def read_table(
     found = layout(name, _first_lines(path, name, separator, encoding), header, row_names)
     named = found.names_at is not None
     names = NameSpool() if named else None
-    entry_type = np.dtype(dtype)
+    entry_type = requested_dtype(dtype)
 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
         if names is not None:

@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tables import as_frame, is_arrow, is_named_array
-from .._validate import as_array, check_finite, numeric
+from .._validate import as_array, check_finite, numeric, package
 from ..matrix.frames import (
     column_labels,
     frame_values,
     holds_numbers,
     label_place,
-    package,
     take_labels,
     without_column,
 )

@@ -17,6 +17,7 @@ from typing import Any
 
 from .._validate import check_choice
 from ..errors import InvalidInputError, MissingExtraError, StoreError, TooLargeError
+from .addresses import exists
 from .decoding import BOM, check_encoding, decoded, did_you_mean
 from .row_source import reading
 
@@ -54,7 +55,7 @@ def suffix_of(path: Path) -> str:
 def holds_texts(path: Path, column: Any = None) -> bool:
     """Whether the name says texts, or of a table its columns: see :func:`_columns_of_text`, :func:`_is_of_counts`."""
     if path.is_dir():
-        return not (path / "manifest.json").exists() and path.suffix.lower() not in (".zarr", ".parquet")
+        return not exists(path / "manifest.json") and path.suffix.lower() not in (".zarr", ".parquet")
     if path.name.lower().startswith("docword."):
         return False
     suffix = suffix_of(path)
@@ -78,7 +79,8 @@ def _columns_of_text(path: Path) -> bool:
     except (ImportError, OSError, ValueError, StoreError):
         return False
     texts = sum(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in kinds)
-    others = sum(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in kinds)
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_nested)
+    others = sum(any(test(kind) for test in tests) for kind in kinds)
     return others == 0 or texts > 1 or (texts == 1 and others < _FEW)
 
 

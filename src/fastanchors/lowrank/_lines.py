@@ -13,11 +13,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import as_matrix
+from .._parallel import one_blas_thread
+from .._validate import as_matrix, is_anndata
 from ..errors import InvalidInputError
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import SampleAccess
-from ..matrix.frames import labelled, package
+from ..matrix.frames import labelled
 
 __all__ = ["BATCH_ENTRIES", "Lines", "Side", "as_access", "check_side"]
 
@@ -33,7 +34,7 @@ def as_access(S: Any) -> SampleAccess:
         return S
     if isinstance(S, ArrayMatrix):
         S = S.data
-    elif package(S) == "anndata":
+    elif is_anndata(S):
         S = labelled(S, name="S").values
     from ..sampling.matrix import SampleMatrix  # start-up: its kernels
 
@@ -83,6 +84,7 @@ class Lines:
         sample = self.S.sample_in_row if self.side == "right" else self.S.sample_in_column
         return np.asarray(sample(self.indices[which], rng=rng), dtype=np.intp)
 
+    @one_blas_thread()  # the order of summation must not depend on the number of threads
     def combine(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
         """length × k: the vectors Σ_t coefficients[t] · line t.
 

@@ -64,6 +64,7 @@ class CUR:
     def __repr__(self) -> str:
         return f"<CUR: {self.shape[0]} × {self.shape[1]} by {len(self.columns)} columns and {len(self.rows)} rows>"
 
+    @one_blas_thread()  # the order of summation must not depend on the number of threads
     def query(self, i: ArrayLike, j: ArrayLike) -> NDArray[np.float64]:
         """The entries (C·U·R)_ij for all i × all j, as an array. Costs len(i)·c + len(j)·r queries."""
         at = np.atleast_1d(check_index(i, self.shape[0], name="row"))
@@ -74,6 +75,7 @@ class CUR:
         right = np.asarray(self.S[self.rows[:, None], to[None, :]], dtype=np.float64)
         return left @ self.core @ right
 
+    @one_blas_thread()  # the order of summation must not depend on the number of threads
     def error(self) -> float:
         """‖A − C·U·R‖_F / ‖A‖_F, exact, in one pass over A: O(m·n·r) time and memory for one block of rows."""
         R = dense(self.S.rows(self.rows))

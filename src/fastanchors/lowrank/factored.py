@@ -13,6 +13,7 @@ from .._validate import as_reals, check_choice, check_draws, check_index, check_
 from ..errors import InvalidInputError, RankError
 from ..matrix.contract import SampleAccess
 from ..matrix.norm_draws import draw_by_weight
+from ..matrix.scaled import power_of_two
 from ._layers import one_layer
 from ._lines import Lines, Side, as_access, check_side
 
@@ -107,6 +108,7 @@ class FactoredVectors:
         what = "rows" if self.side == "right" else "columns"
         return f"<FactoredVectors: {k} of length {length}, combinations of {len(self.indices)} {what}>"
 
+    @one_blas_thread()  # the order of summation must not depend on the number of threads
     def query(self, indices: ArrayLike) -> NDArray[np.float64]:
         """Entries of all k vectors at ``indices``: a len(indices) × k array. Costs p queries per index."""
         places = np.atleast_1d(check_index(indices, self.shape[0], name="index"))
@@ -131,6 +133,7 @@ class FactoredVectors:
         drawn = one_layer(self._lines, w, count, as_generator(rng), check_size(max_trials, name="max_trials")).indices
         return int(drawn[0]) if size is None else drawn
 
+    @one_blas_thread()  # the order of summation must not depend on the number of threads
     def transform(self, T: ArrayLike) -> FactoredVectors:
         """The vectors V̂·T for a k × l matrix T (or one vector V̂·y for a vector y), in the same factored form."""
         table = as_reals(T, "T")
@@ -140,6 +143,7 @@ class FactoredVectors:
             raise InvalidInputError(f"T must have {self.shape[1]} rows, got shape {table.shape}")
         return FactoredVectors(self.S, self.side, self.indices, self.coefficients @ table, self.singular_values)
 
+    @one_blas_thread()  # the order of summation must not depend on the number of threads
     def gram(
         self, method: GramMethod | None = None, *, draws: int = GRAM_DRAWS, rng: RngLike = None
     ) -> NDArray[np.float64]:
@@ -158,7 +162,6 @@ class FactoredVectors:
             return V.T @ V
         return self._sampled_gram(check_size(draws, name="draws"), as_generator(rng))
 
-    @one_blas_thread()  # the order of summation must not depend on the number of threads
     def _sampled_gram(self, draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
         lines, k = self._lines, self.shape[1]
         squares = (self.coefficients**2).sum(axis=1)
@@ -182,6 +185,7 @@ class FactoredVectors:
         """
         return float(self.shape[1] * np.abs(self.gram(method, draws=draws, rng=rng) - np.eye(self.shape[1])).max())
 
+    @one_blas_thread()  # the order of summation must not depend on the number of threads
     def orthonormalize(
         self, method: GramMethod | None = None, *, draws: int = GRAM_DRAWS, rng: RngLike = None
     ) -> FactoredVectors:
@@ -191,11 +195,18 @@ class FactoredVectors:
         :meth:`gram`; with ``"sampled"`` the result is orthonormal up to the error of the estimate. Raises ``RankError``
         if the vectors are linearly dependent.
         """
-        values, basis = np.linalg.eigh(self.gram(method, draws=draws, rng=rng))
+        near = self._of_ordinary_size()
+        values, basis = np.linalg.eigh(near.gram(method, draws=draws, rng=rng))
         rank = int(np.count_nonzero(values > values[-1] * len(values) * np.finfo(float).eps))
         if rank < len(values):
             raise RankError(f"the {len(values)} factored vectors span only {rank} dimension(s)", rank)
-        return self.transform((basis / np.sqrt(values)) @ basis.T)
+        return near.transform((basis / np.sqrt(values)) @ basis.T)
+
+    def _of_ordinary_size(self) -> FactoredVectors:
+        """The vectors divided by powers of two, so that their squares neither overflow nor underflow."""
+        units = power_of_two(float(np.abs(self.coefficients).max())), power_of_two(self.S.frobenius_norm)
+        table = self.coefficients / units[0] / units[1]
+        return FactoredVectors(self.S, self.side, self.indices, table, self.singular_values)
 
 
 def as_factored(U: Any) -> FactoredVectors:

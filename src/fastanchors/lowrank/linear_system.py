@@ -107,6 +107,7 @@ class LinearSolution:
         return self._x._lines.combine(self._x.coefficients)[:, 0]
 
 
+@one_blas_thread()  # the order of summation must not depend on the number of threads
 def solve(
     S: Any,
     b: Any,
@@ -192,7 +193,6 @@ def solve(
     return LinearSolution(vectors.transform(inverse), y, sigma, float(abs(triangle[-1, -1])) * right.unit)
 
 
-@one_blas_thread()  # the order of summation must not depend on the number of threads
 def _triangle(weighted: Iterator[tuple[Rows, NDArray[np.float64]]], basis: NDArray[np.float64]) -> NDArray[np.float64]:
     """The R factor of [A·V, b], computed block by block; it contains the regression and its residual."""
     size = basis.shape[1] + 1

@@ -130,12 +130,13 @@ def _mean(
 ) -> NDArray[np.float64]:
     """The plain mean of ``draws`` unbiased estimates."""
     total = np.zeros(shape)
+    size = S.frobenius_norm  # entries are divided by it, so that their inverses and its square stay in range
     for start in range(0, draws, _BATCH):
         rows = np.asarray(S.sample_rows(min(_BATCH, draws - start), rng=rng), dtype=np.intp)
         columns = np.asarray(S.sample_in_row(rows, rng=rng), dtype=np.intp)
         values = np.asarray(S[rows, columns], dtype=np.float64)
-        total += (_each(left, rows) / values[:, None]).T @ _each(right, columns)
-    return total * (S.frobenius_norm**2 / draws)
+        total += (_each(left, rows) / (values / size)[:, None]).T @ _each(right, columns)
+    return total / draws * size
 
 
 def _each(lookup: _Lookup, indices: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from .._validate import check_index
+from .._validate import check_finite, check_index
 from ..errors import TooLargeError
 from .contract import RowMatrix, Rows
 from .cost import Cost
@@ -27,7 +27,7 @@ class ArrayMatrix(RowMatrix):
     ----------
     data : ndarray or csr_array
         C-ordered or canonical, as :func:`fastanchors._validate.as_matrix` returns it. The caller has checked the
-        entries, or passes ``checked=False`` to have them checked in the first pass.
+        entries, or passes ``checked=False`` to have them checked in the first pass, or by :meth:`check_entries`.
     normalize : "l1" or None
         ``"l1"`` if the rows of ``data`` were already divided by their sums.
     on_disk : bool
@@ -48,7 +48,7 @@ class ArrayMatrix(RowMatrix):
         self.data, self.on_disk = data, on_disk
         self.row_names, self.column_names = row_names, column_names
         self.provenance = provenance
-        self.checked = checked
+        self.checked = self._finite = checked
         self._normalize, self._cost = normalize, Cost()
 
     @property
@@ -80,6 +80,14 @@ class ArrayMatrix(RowMatrix):
     def cost(self) -> Cost:
         return self._cost
 
+    def check_entries(self, *, signed: bool = False, name: str = "A") -> None:
+        """Check the entries, in one pass, if that was deferred; of ``signed`` ones only that they are finite."""
+        if self.checked or (signed and self._finite):
+            return
+        for start, block in self.blocks():
+            check_finite(block, signed=signed, name=name, first_row=start)
+        self._finite, self.checked = True, not signed
+
     def l1_scaled(self) -> ArrayMatrix:
         """A scaled copy, with the same names."""
         return ArrayMatrix(
@@ -105,8 +113,9 @@ class ArrayMatrix(RowMatrix):
 
 
 def all_rows(matrix: RowMatrix, purpose: str) -> Rows:
-    """All rows in memory; raises if a matrix on disk or on workers takes more than 1 GiB."""
+    """All rows in memory, finite; raises if a matrix on disk or on workers takes more than 1 GiB."""
     if isinstance(matrix, ArrayMatrix):
+        matrix.check_entries(signed=True)
         return matrix.data
     m, n = matrix.shape
     size = 16 * matrix.nnz if matrix.is_sparse else matrix.dtype.itemsize * m * n

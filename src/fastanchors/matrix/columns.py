@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._tables import as_frame
 from .._validate import is_dask
 from ..errors import InvalidInputError, one_line
 from .frames import is_labelled
@@ -42,8 +43,9 @@ def check_columns(known: Sequence[str] | None, here: Sequence[str] | None, their
         raise _difference(known, here, theirs, ours, first)
 
 
-def put_in_order(frame: Any, names: Sequence[str]) -> Any:
-    """A frame that has exactly these columns, in this order; everything else as it is."""
+def put_in_order(frame: Any, names: Sequence[str], what: str) -> Any:
+    """A frame, or Arrow table, that has exactly these columns, in this order; everything else as it is."""
+    frame = as_frame(frame, what)
     if not (is_labelled(frame) or is_dask(frame)):
         return frame
     here = list(getattr(frame, "columns", ()))

@@ -39,7 +39,7 @@ __all__ = [
 
 _Result = TypeVar("_Result")
 
-_BLOCK_BYTES = 1 << 23  # bytes of a block in double precision
+BLOCK_BYTES = 1 << 23  # bytes of a block in double precision
 _AT_HAND = 1 << 31  # bytes of rows in a file that the system holds on to
 #: unit roundoff of single and of double precision
 SINGLE = 2.0**-24
@@ -143,12 +143,16 @@ class RowMatrix(ABC):
     @property
     def at_hand(self) -> bool:
         """Whether a pass over the rows costs little: they are here, and not so many that each reads a disk."""
-        size = self.dtype.itemsize + (4 if self.is_sparse else 0)
-        return self.in_process and size * self.nnz <= _AT_HAND
+        if not self.in_process:
+            return False
+        return (self.dtype.itemsize + (4 if self.is_sparse else 0)) * self.nnz <= _AT_HAND
 
     def reading(self) -> AbstractContextManager[None]:
         """A context in which no other thread can change the matrix, so that several reads see the same state."""
         return nullcontext()
+
+    def check_entries(self, *, signed: bool = False, name: str = "A") -> None:  # noqa: B027 (most have no such check)
+        """Make a check that was deferred on opening: entries must be finite and, unless ``signed``, not negative."""
 
     def rows_once(self, indices: ArrayLike) -> Rows:
         """Like :meth:`rows`, but releases the pages of mapped files afterwards, to save memory in long scans."""
@@ -211,7 +215,7 @@ class RowMatrix(ABC):
         """Number of rows in a block that fits in the cache; it depends on shape and ``nnz`` only."""
         m, n = self.shape
         per_row = 16 * (self.nnz // max(m, 1) + 1) if self.is_sparse else 8 * n
-        return max(1, _BLOCK_BYTES // per_row)
+        return max(1, BLOCK_BYTES // per_row)
 
     def l1_scaled(self) -> RowMatrix:
         """The same matrix with every row divided by its sum; raises where the view is fixed and not normalised."""
@@ -276,7 +280,8 @@ def row_sums_of(block: Rows) -> NDArray[np.float64]:
     if sp.issparse(block):
         doubles = block.data.astype(np.float64, copy=False)
         block = sp.csr_array((doubles, block.indices, block.indptr), shape=block.shape, copy=False)
-    return np.asarray(block.sum(axis=1, dtype=np.float64)).reshape(-1)
+    with np.errstate(over="ignore"):  # whoever needs the sums says which row overflows
+        return np.asarray(block.sum(axis=1, dtype=np.float64)).reshape(-1)
 
 
 def _as_stored(start: int, block: Rows, function: Callable[..., _Result], *shared: Any) -> _Result:

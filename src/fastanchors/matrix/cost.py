@@ -41,14 +41,13 @@ class Cost:
         return Cost(self.samples, self.queries, self.rows_read, self.bytes_moved)
 
     def __sub__(self, other: Cost) -> Cost:
-        return Cost(
-            self.samples - other.samples,
-            self.queries - other.queries,
-            self.rows_read - other.rows_read,
-            self.bytes_moved - other.bytes_moved,
-        )
+        if not isinstance(other, Cost):
+            return NotImplemented
+        return Cost(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
 
     def __add__(self, other: Cost) -> Cost:
+        if not isinstance(other, Cost):
+            return NotImplemented
         return Cost(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def as_dict(self) -> dict[str, int]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from .._openers import opener
-from .._validate import as_matrix, check_choice, check_flag, check_no_group, is_dask
+from .._validate import as_matrix, check_choice, check_flag, check_no_group, is_anndata, is_dask
 from ..errors import InvalidTypeError, StoreError
 from .array import ArrayMatrix
 from .contract import RowMatrix
-from .frames import is_labelled, labelled, package
+from .frames import is_labelled, labelled
 
 __all__ = ["BlockSource", "open_matrix"]
 
@@ -48,7 +48,8 @@ def open_matrix(
     signed : bool
         Whether negative entries are allowed.
     checked : bool
-        False defers the check for NaN, infinite and negative entries of an array in memory to its first pass.
+        False defers the check for NaN, infinite and negative entries of an array in memory, or of a mapped ``.npy``
+        file, to its first pass. A matrix for which it was deferred is checked when it is opened again with True.
     budget : int or None
         The largest number of rows to read from a file that is read sequentially.
     name : str
@@ -66,23 +67,26 @@ def open_matrix(
     """
     check_choice(normalize, ("l1", None), name="normalize")
     signed, checked = check_flag(signed, name="signed"), check_flag(checked, name="checked")
-    if layer is not None and package(source) != "anndata":
+    if layer is not None and not is_anndata(source):
         options["layer"] = layer
     if isinstance(source, RowMatrix):
         _no_options(options, source)
+        if checked and budget is None:
+            source.check_entries(signed=signed, name=name)
         return source
     if is_dask(source):
         matrix: RowMatrix = opener("dask")(source, normalize=normalize, signed=signed, **options)
         return matrix
     if isinstance(source, str | os.PathLike | BlockSource):
-        opened: RowMatrix = opener("file")(source, normalize=normalize, signed=signed, budget=budget, **options)
+        given: Any = {"normalize": normalize, "signed": signed, "checked": checked, "budget": budget, **options}
+        opened: RowMatrix = opener("file")(source, **given)
         return opened
     if isinstance(source, Iterator):
         raise InvalidTypeError(
             f"{name} is an iterator, which can be read only once; build a store from its row blocks with "
             "fa.build(blocks, folder) and pass the store"
         )
-    if package(source) == "anndata" and source.isbacked:
+    if is_anndata(source) and source.isbacked:
         backed = _open_backed(source, normalize=normalize, signed=signed, budget=budget, layer=layer, **options)
         if backed is not None:
             return backed
@@ -99,7 +103,10 @@ def open_matrix(
         column_names=column_names,
         checked=checked,
     )
-    return matrix.l1_scaled() if normalize == "l1" else matrix
+    if normalize != "l1":
+        return matrix
+    matrix.check_entries(signed=signed, name=name)  # scaled rows hide what was wrong with them
+    return matrix.l1_scaled()
 
 
 def _open_backed(source: Any, **options: Any) -> RowMatrix | None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._tables import as_frame, is_arrow, is_named_array
-from .._validate import check_frame, is_dask, plain_dtype
+from .._validate import check_frame, is_anndata, is_dask, package, plain_dtype
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from .contract import Rows
 
@@ -21,7 +21,6 @@ __all__ = [
     "label_place",
     "labelled",
     "nullable_dtype",
-    "package",
     "take_labels",
     "without_column",
 ]
@@ -35,11 +34,6 @@ class Labelled(NamedTuple):
     column_names: list[str] | None
 
 
-def package(source: Any) -> str:
-    """The package that defines the type of an object, determined without importing it."""
-    return type(source).__module__.split(".")[0]
-
-
 def is_labelled(source: Any) -> bool:
     """Whether this is a table with names: AnnData, a data frame (pandas, polars or similar), an Arrow table or batch.
 
@@ -47,12 +41,12 @@ def is_labelled(source: Any) -> bool:
     """
     kind = package(source)
     is_frame = hasattr(type(source), "columns") and (kind == "polars" or hasattr(source, "to_numpy"))
-    return kind == "anndata" or (is_frame and not is_dask(source)) or is_arrow(source) or is_named_array(source)
+    return is_anndata(source) or (is_frame and not is_dask(source)) or is_arrow(source) or is_named_array(source)
 
 
 def labelled(source: Any, *, layer: str | None = None, name: str = "A") -> Labelled:
     """Values and names of an object for which :func:`is_labelled` is true; ``layer`` is for AnnData."""
-    if package(source) == "anndata":
+    if is_anndata(source):
         names = [str(x) for x in source.obs_names], [str(x) for x in source.var_names]
         return Labelled(_expression(source, layer), *names)
     frame, row_names = take_labels(source, name=name)

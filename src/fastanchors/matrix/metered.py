@@ -50,6 +50,9 @@ class MeteredMatrix(RowMatrix):
     def reading(self) -> AbstractContextManager[None]:
         return self.matrix.reading()
 
+    def check_entries(self, *, signed: bool = False, name: str = "A") -> None:
+        self.matrix.check_entries(signed=signed, name=name)
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.matrix.shape

@@ -20,11 +20,11 @@ FEW_DIGITS = 1e-270  # sums of squares below this may have lost digits by underf
 _SMALLEST, _LARGEST = 2.0**-460, 2.0**460  # sums of squares of larger or smaller numbers may lose digits
 
 
-def row_sums(block: Rows) -> NDArray[np.float64]:
-    """Σ_j A_ij in double precision."""
+def row_sums(block: Rows, first_row: int = 0) -> NDArray[np.float64]:
+    """Σ_j A_ij in double precision; ``first_row`` is the number of the first row in error messages."""
     sums = row_sums_of(block)
     if not np.isfinite(sums).all():
-        row = int(np.argmin(np.isfinite(sums)))
+        row = first_row + int(np.argmin(np.isfinite(sums)))
         raise InvalidInputError(f"the sum of row {row} overflows; divide the matrix by its largest entry")
     return sums
 
@@ -36,10 +36,10 @@ def finite(values: NDArray[np.float64], what: str = "sums of entries") -> NDArra
     return values
 
 
-def scale_rows(block: Rows, sums: NDArray[np.float64] | None = None) -> Rows:
+def scale_rows(block: Rows, sums: NDArray[np.float64] | None = None, first_row: int = 0) -> Rows:
     """Each row divided by its sum; rows of zeros stay zero. float32 stays float32, integers become float64."""
     kind = np.float32 if block.dtype == np.float32 else np.float64
-    sums = row_sums(block) if sums is None else sums
+    sums = row_sums(block, first_row) if sums is None else sums
     divisor = np.where(sums > 0, sums, 1.0)
     if sp.issparse(block):
         data = (block.data / np.repeat(divisor, np.diff(block.indptr))).astype(kind, copy=False)

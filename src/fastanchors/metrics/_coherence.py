@@ -45,6 +45,8 @@ def topic_coherence(
     check_choice(measure, ("umass", "npmi"), name="measure")
     matrix = as_matrix(counts, name="counts")
     words = _top_words(topics, matrix.shape[1], check_size(top, name="top", minimum=2))
+    if words.shape[1] < 2:
+        raise InvalidInputError("topics have one word each; coherence is that of pairs, so give two or more")
     present = sp.csc_array(sp.csr_array(matrix) > 0).astype(np.float64)
     documents = matrix.shape[0]
     score = np.empty(len(words))

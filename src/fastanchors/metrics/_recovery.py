@@ -203,6 +203,8 @@ def abundance_rmse(true: ArrayLike, found: ArrayLike, *, match: Match | None = N
             raise InvalidTypeError(f"match must be a Match, from matched_spectral_angle, got {type(match).__name__}")
         rows = check_index(match.true, t.shape[1], name="match.true")
         columns = check_index(match.found, f.shape[1], name="match.found")
+        if rows.ndim != 1 or rows.shape != columns.shape or not rows.size:
+            raise InvalidInputError(f"match pairs materials {rows.shape} with {columns.shape}; it must have pairs")
     return unit * float(np.sqrt(np.mean((t[:, rows] - f[:, columns]) ** 2)))
 
 

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._validate import as_reals, name_list
+from .._text import clean
+from .._validate import as_reals, is_anndata, name_list
 from ..anchors import Anchors
 from ..errors import InvalidInputError
 from ..io.hdf5 import open_hdf5
 from ..io.scene import SceneInfo
 from ..matrix.contract import RowMatrix
-from ._text import clean
 from .kinds import check_kind, names_of_rows
 
 __all__ = ["Display", "display_of", "display_options_of_file", "names_of_anchors"]
@@ -101,7 +101,7 @@ def display_of(
         raise InvalidInputError(f"there are {len(row_names)} names for {m} rows")
     if column_names is not None and len(column_names) != n:
         raise InvalidInputError(f"there are {len(column_names)} names for {n} columns")
-    if type(source).__module__.split(".")[0] == "anndata":
+    if is_anndata(source):
         kind = "cells" if kind == "auto" else kind
         embedding = _embedding(source.obsm) if embedding is None else embedding
     if kind == "scene" and image is None:

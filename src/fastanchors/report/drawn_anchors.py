@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._text import clean
 from ..apps._topic_words import RARE, relevant_words
 from ..encoder import encode
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import dense
-from ._text import clean
 from .display import Display
 from .script import packed
 

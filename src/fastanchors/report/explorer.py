@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._text import clean, sentence
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
-from ._text import clean, sentence
 from .display import Display, names_of_anchors
 from .drawn_anchors import cards, document_labels, topic_positions
 from .kinds import names_of_rows, sizes_of
@@ -120,7 +120,7 @@ def _rows(kept: PageRows, pool: Pool, display: Display) -> dict[str, Any]:
         "index": kept.indices.tolist(),
         "even": kept.even,
         "searched": kept.searched,
-        "squares": packed(kept.rows.squared_norms() / pool.unit**2, np.float32),
+        "squares": packed(kept.rows.squared_norms() / pool.unit**2, np.float64),
         "coordinates": packed(pool.coordinates(kept.rows), np.float32),
     }
     if display.row_names is not None:

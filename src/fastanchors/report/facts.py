@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._equality import ComparedByValue
 from .._rng import as_generator
+from .._text import GIVEN, clean
 from .._validate import check_index
 from ..anchors import Anchors
 from ..encoder import encode
@@ -19,7 +21,6 @@ from ..matrix.contract import RowMatrix, Rows
 from ..matrix.door import open_matrix
 from ..matrix.norm_draws import draw_rows, squared_frobenius_norm
 from ..rank import RankCurve, rank_curve
-from ._text import GIVEN, clean
 from .display import Display, display_of
 from .explorer import explorer_data
 from .held_back import HeldBack, explained_shares, hold_back
@@ -194,10 +195,12 @@ def anchor_points(matrix: RowMatrix, anchors: Anchors) -> _Array:
 
 
 def _density(matrix: RowMatrix, sample: Rows) -> float:
-    """Share of entries that are not zero; for a dense matrix, estimated from the sample."""
-    if matrix.is_sparse:
-        return matrix.nnz / (matrix.shape[0] * matrix.shape[1])
-    return np.count_nonzero(sample) / sample.size
+    """Share of entries that are not zero; estimated from the sample unless a sparse matrix knows their number."""
+    size = matrix.shape[0] * matrix.shape[1]
+    if matrix.is_sparse and matrix.nnz < size:
+        return matrix.nnz / size
+    values = sample.data if sp.issparse(sample) else sample
+    return np.count_nonzero(values) / (sample.shape[0] * sample.shape[1])
 
 
 def _own(matrix: RowMatrix, anchors: Anchors) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ._text import GIVEN, count, duration, percent, plural, sentence
+from .._text import GIVEN, count, duration, percent, plural, sentence
 from .facts import Facts
 
 __all__ = ["head"]

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._text import clean
 from .._validate import check_choice
 from ..matrix.contract import Rows, dense
-from ._text import clean
 
 __all__ = ["KINDS", "check_kind", "heaviest_columns", "names_of_rows", "recognised", "sizes_of"]
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._rng import as_generator
+from .._text import clean
 from .._validate import check_choice, check_index
 from ..errors import InvalidInputError, RankError
 from ..fas.noise_aware import carry_over, prepare_for
@@ -20,11 +21,10 @@ from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
 from ..solvers.fas import FAS
 from ..store.store import Store
-from ._text import clean
 from .display import Display, display_of
 from .explorer import explorer_data
 from .kinds import names_of_rows, recognised
-from .page import document
+from .page_html import document
 from .pool import Pool, pool_of
 from .repeated import NestedRecomputed, stability_statements
 from .script import read

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._text import clean, plural, sentence
 from ..anchors import Anchors
 from ..apps import Topics, Unmixing
-from ._text import clean, plural, sentence
 from .kinds import recognised
 
 __all__ = ["notebook_form"]

@@ -17,6 +17,8 @@ from ..apps import Corpus, Topics, Unmixing, unmix
 from ..apps import topics as find_topics
 from ..apps._corpus import is_path, is_texts
 from ..apps._documents import read_documents
+from ..apps._topic_update import check_fitted
+from ..apps._unmix import check_unmixing
 from ..errors import FastAnchorsError, InvalidInputError
 from ..matrix.array import ArrayMatrix
 from ..matrix.columns import check_columns
@@ -24,7 +26,7 @@ from ..matrix.contract import RowMatrix, Rows
 from ..matrix.cost import Cost
 from ..matrix.door import open_matrix
 from .facts import gather
-from .page import page
+from .page_html import page
 from .pool import numbers_up_to
 from .repeated import Known
 from .saving import save
@@ -74,6 +76,7 @@ def write_topics(
     ...     print(fa.report.write_topics(folder + "/page.html", fa.apps.topics(counts, 3), counts).name)
     page.html
     """
+    check_fitted(topics, "topics")
     if is_texts(counts) or is_path(counts) or isinstance(counts, Corpus):
         ngrams = 1 + max((word.count(" ") for word in topics.vocabulary or ()), default=0)
         found = read_documents(counts, topics, ngrams=ngrams)
@@ -249,6 +252,7 @@ def write_unmixing(
     ...     print(fa.report.write_unmixing(folder + "/page.html", result).name)
     page.html
     """
+    check_unmixing(result)
     cube = result.cube
     pixels = _Pixels(cube.pixels, result.left_out, cube.wavelengths)
     again = _RecomputedMaterials(pixels, result, as_generator(seed))

@@ -14,5 +14,5 @@ def save(path: str | os.PathLike[str], text: str) -> Path:
     """Write a page to a temporary file beside ``path``, and rename it when it is complete."""
     target = Path(path)
     with replacing(target) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", errors="replace")  # lone surrogates
     return target

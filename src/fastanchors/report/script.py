@@ -20,6 +20,7 @@ MODULES = (
     "nnls", "model", "dom", "lines", "words", "cards", "compare", "maps", "plot", "curve", "rows", "live", "memory",
     "main", "start",
 )  # fmt: skip
+_LARGEST = float(np.finfo(np.float32).max)
 _IMPORT = re.compile(r"^import (\{[^}]*\}) from '\./(\w+)\.js';\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 
@@ -49,7 +50,9 @@ def embedded(data: Any) -> str:
 
 
 def packed(values: NDArray[Any], kind: Any) -> str:
-    """Numbers in little-endian order as base64 text."""
+    """Numbers in little-endian order as base64 text; those beyond the range of single precision are its largest."""
+    if kind == np.float32:
+        values = np.clip(values, -_LARGEST, _LARGEST)
     numbers = np.ascontiguousarray(values, dtype=np.dtype(kind).newbyteorder("<"))
     return base64.b64encode(numbers.tobytes()).decode("ascii")
 

@@ -75,7 +75,8 @@ class ExplorerServer(ThreadingHTTPServer):
     @property
     def hosts(self) -> tuple[str, str]:
         """The accepted names of this host."""
-        return f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}"
+        port = "" if self.server_port == 80 else f":{self.server_port}"  # browsers leave the usual port out
+        return f"127.0.0.1{port}", f"localhost{port}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
@@ -125,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_error(refused.status, str(refused))
         except FastAnchorsError as error:
             self._send_error(HTTPStatus.BAD_REQUEST, one_line(str(error), 300))
-        except ConnectionError:
+        except (ConnectionError, TimeoutError):  # another answer would be taken for the rest of this one
             self.close_connection = True
         except Exception as error:
             self._send_error(HTTPStatus.INTERNAL_SERVER_ERROR, one_line(f"{type(error).__name__}: {error}", 300))

@@ -12,7 +12,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from ._text import percent, short
+from .._text import percent, short
 
 __all__ = ["NAMED", "WIDTH", "curve", "drawing", "histogram", "simplex", "spectra_backdrop", "spectrum"]
 

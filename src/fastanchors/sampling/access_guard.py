@@ -20,6 +20,7 @@ from ..errors import ConcurrentAccessError, FastAnchorsError
 __all__ = ["AccessGuard", "Keeping", "Reading", "Writing", "reads", "writes"]
 
 _PATIENCE = 0.001  # seconds between two attempts to write
+_GIVE_WAY = 0.02  # seconds that a reader leaves to a writer that waits; more could be for ever: see give_way
 _BEING_CHANGED = (
     "another thread is changing this matrix; do not read while a thread writes, or give each thread its own matrix (or "
     "store opened for reading)"
@@ -55,9 +56,26 @@ class AccessGuard(ResetInForks):
         self._readers: _Uses = {}
         self._writers: _Uses = {}
         self._keepers: _Uses = {}  # also among the readers
+        self._waiting: dict[int, ref[Writing]] = {}  # for other threads to finish
         self.shared: FastAnchorsError | None = None
         self.lost: FastAnchorsError | None = None
         self.reset_in_forks()
+
+    def give_way(self) -> None:
+        """Leave the matrix to a thread that waits to write; readers that never pause would keep it waiting.
+
+        Only for a moment: a thread that reads may be waiting for this one, as for threads of the pool, and the writer
+        for that thread.
+        """
+        if self._waiting:
+            end, me = time.monotonic() + _GIVE_WAY, threading.get_ident()
+            while time.monotonic() < end and self._must_wait(me):
+                time.sleep(_PATIENCE)
+
+    def _must_wait(self, me: int) -> bool:
+        """Whether another thread waits to write; not for a thread that reads already: the writer waits for it."""
+        waits = any(writing() is not None for writing in list(self._waiting.values()))
+        return waits and not any(thread == me for _, thread in list(self._readers.values()))
 
     def begin_read(self, reading: Reading) -> None:
         me = threading.get_ident()
@@ -110,6 +128,7 @@ class AccessGuard(ResetInForks):
         self.lock = threading.RLock()
         lost = ConcurrentAccessError(_FORKED) if _others(self._writers, me) else None
         self.lost = self.lost or self.shared or lost
+        self._waiting = {}
         self._readers, self._writers, self._keepers = (
             {key: use for key, use in uses.items() if use[1] == me}
             for uses in (self._readers, self._writers, self._keepers)
@@ -133,6 +152,7 @@ class Reading:
         self._guard, self._flush = guard, flush
 
     def __enter__(self) -> None:
+        self._guard.give_way()
         with self._guard.lock:
             self._guard.begin_read(self)
             try:
@@ -154,13 +174,17 @@ class Writing:
         self._guard, self._wait = guard, wait
 
     def __enter__(self) -> None:
-        while True:
-            try:
-                return self._begin()
-            except ConcurrentAccessError:
-                if not self._wait or self._guard.lost:
-                    raise
-                time.sleep(_PATIENCE)
+        try:
+            while True:
+                try:
+                    return self._begin()
+                except ConcurrentAccessError:
+                    if not self._wait or self._guard.lost:
+                        raise
+                    self._guard._waiting[id(self)] = ref(self)
+                    time.sleep(_PATIENCE)
+        finally:
+            self._guard._waiting.pop(id(self), None)
 
     def _begin(self) -> None:
         self._guard.begin_write(self)

@@ -211,7 +211,7 @@ class FAS(Solver):
             explain_no_noise,
             explain_plain,
             noise_aware,
-            summary_of,
+            summaries_of,
             why_plain,
         )
 
@@ -221,10 +221,11 @@ class FAS(Solver):
             reasons = dict.fromkeys(sizes)
         visible = [size for size, why in reasons.items() if why is None]
         weights = _row_weights(self._weights, data)
-        summary = summary_of(data, max(visible), weights) if visible else None
+        summaries = summaries_of(data, visible, weights)
         results = []
         for size in sizes:
-            found = None if summary is None or size not in visible else noise_aware(data, size, self._rule, summary)
+            summary = summaries.get(size)
+            found = None if summary is None else noise_aware(data, size, self._rule, summary)
             if found is None:
                 found, why = self._engine.select(data, size, rng), reasons[size]
                 if size == 1 and why is None:

@@ -43,8 +43,9 @@ class SPA(Solver):
         near neighbours, so that isolated outliers are not selected. With ``precondition``, the rows set aside by a
         first robust SPA are excluded from the final one (but not from the singular vectors).
     tol
-        A residual below ``tol`` times the largest row norm counts as zero; the default is the rounding level of double
-        precision, which is also the least with ``precondition`` or ``robust``.
+        A residual of at most ``tol`` times the largest row norm counts as zero; the default is the rounding level of
+        double precision, which is also the least with ``precondition`` or ``robust``. Rows whose squares underflow
+        (entries below about 1e-162) count as zero too.
     allow_fewer
         Return fewer than k anchors if the residual reaches zero, instead of raising ``RankError``.
 

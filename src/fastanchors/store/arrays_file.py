@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CorruptStoreError
-from .files import create_file, disk_errors, open_file, remove_file
+from ..errors import CorruptStoreError, StoreError
+from .files import content_state, create_file, disk_error, disk_errors, open_file, remove_file
 from .layout import ALIGN
 
 __all__ = ["check_arrays", "map_arrays", "write_arrays"]
@@ -72,23 +72,33 @@ def _crc(flat: NDArray[np.uint8]) -> int:
     return crc
 
 
-def map_arrays(folder: Path, description: Mapping[str, Any], *, shared: bool = False) -> dict[str, NDArray[Any]]:
+def map_arrays(
+    folder: Path,
+    description: Mapping[str, Any],
+    *,
+    shared: bool = False,
+    states: dict[str, tuple[int, ...]] | None = None,
+) -> dict[str, NDArray[Any]]:
     """The arrays of a file, mapped copy-on-write: changes stay in this process. With ``shared`` they go to the file.
+
+    The state of the file (:func:`.files.content_state`) is put into ``states`` under its name.
 
     Raises ``FileNotFoundError`` if the file does not exist any more (a compaction replaced it).
     """
     path = folder / description["file"]
     try:
-        content = _map(path, shared)
+        content, state = _map(path, shared)
     except OSError as error:
         if error.errno != errno.EMFILE or not _allow_more_files():
             raise
-        content = _map(path, shared)
+        content, state = _map(path, shared)
     size = len(content)
     if size != description["bytes"]:
         raise CorruptStoreError(
             f"{path} has {size} bytes, the manifest says {description['bytes']}: it is truncated or foreign"
         )
+    if states is not None:
+        states[path.name] = state
     arrays = {}
     for name, entry in description["arrays"].items():
         dtype = np.dtype(entry["dtype"])
@@ -102,11 +112,13 @@ def map_arrays(folder: Path, description: Mapping[str, Any], *, shared: bool = F
     return arrays
 
 
-def _map(path: Path, shared: bool) -> Any:
+def _map(path: Path, shared: bool) -> tuple[Any, tuple[int, ...]]:
+    """The content of a file, and its state before that."""
     with open_file(path, write=shared) as file:
-        size = os.fstat(file.fileno()).st_size
+        there = os.fstat(file.fileno())
         access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
-        return mmap.mmap(file.fileno(), 0, access=access) if size else bytearray()
+        content = mmap.mmap(file.fileno(), 0, access=access) if there.st_size else bytearray()
+        return content, content_state(there)
 
 
 def _allow_more_files() -> bool:
@@ -121,15 +133,20 @@ def _allow_more_files() -> bool:
 
 
 def check_arrays(folder: Path, description: Mapping[str, Any]) -> None:
-    """Read the whole file and compare every checksum; the error names the file and the array."""
+    """Read the whole file and compare every checksum; the error names the file and the array.
+
+    Raises ``FileNotFoundError`` if the file does not exist, and ``StoreError`` if the disk fails: it may be sound then.
+    """
     path = folder / description["file"]
     try:
         with open_file(path) as file:
             size = os.fstat(file.fileno()).st_size
             content = np.memmap(file, np.uint8, "r") if size else np.empty(0, np.uint8)
-    except CorruptStoreError:
+    except (FileNotFoundError, StoreError):
         raise
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise disk_error(path, "read", error) from error
+    except ValueError as error:  # it becomes shorter meanwhile
         raise CorruptStoreError(f"cannot read {path}: {error}") from error
     if content.size != description["bytes"]:
         raise CorruptStoreError(f"{path} has {content.size} bytes, the manifest says {description['bytes']}")

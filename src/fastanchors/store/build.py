@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +20,7 @@ from ..io.scratch import scratch_in
 from ..matrix.contract import Rows
 from ..sampling.row_block import Block
 from .arrays_file import write_arrays
-from .build_directory import hold, new_folder, publish, remove_dead_builds, restore
+from .build_directory import Building, hold, publish, remove_dead_builds, restore
 from .files import absolute, check_platform, disk_errors
 from .journal import Journal
 from .layout import check_json
@@ -127,8 +125,8 @@ def build(
         with disk_errors(target, "create"):
             target.parent.mkdir(parents=True, exist_ok=True)
             remove_dead_builds(target)
-            folder, lock = new_folder(target)
-        try:
+            building = Building(target)
+        with building as folder:
             builder = getattr(opened, "builder", _Build)  # a distributed source is built by its workers
             job = builder(opened, folder, settings, memory_limit, progress, wanted_for(opened, sidecars))
             with use_threads(n_jobs), one_blas_thread(), scratch_in(folder):  # shards are made in our own threads
@@ -138,10 +136,6 @@ def build(
                     job.complete()
             with disk_errors(target, "create"):
                 publish(folder, target, old)
-        finally:
-            lock.release()
-            with suppress(OSError):  # ignore_errors does not cover errors of closing
-                shutil.rmtree(folder, ignore_errors=True)  # an unfinished store, or the one that was replaced
     finally:
         if old is not None:
             old.release()

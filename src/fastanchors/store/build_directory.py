@@ -13,17 +13,22 @@ import os
 import re
 import secrets
 import shutil
+import time
+import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from .._signals import deferred_signals
 from ..errors import CorruptStoreError, StoreError
 from ..io.scratch import SCRATCH
 from .files import WriterLock, disk_errors, exchange, sync_directory
 from .manifest import Manifest
 
-__all__ = ["hold", "is_store", "new_folder", "publish", "remove_dead_builds", "restore"]
+__all__ = ["Building", "hold", "is_store", "publish", "remove_dead_builds", "restore"]
 
 _ATTEMPTS = 100
+_WAITS = 10 * (0.05,)  # seconds between attempts to remove a directory that others may be writing to
 _OURS = re.compile(
     rf"(shard|whole)-\d{{6,}}[\w.-]*\.bin|journal-\d{{6,}}\.log|manifest\.json(\.tmp)?|lock|{re.escape(SCRATCH)}.*"
 )
@@ -32,7 +37,7 @@ _PERHAPS_OURS = re.compile(rf"{_OURS.pattern}|[a-z][\w-]*\.bin")  # if the manif
 
 def hold(target: Path, overwrite: bool) -> WriterLock | None:
     """The writer's lock of the store that is to be replaced; None if there is nothing to replace."""
-    for folder in target.resolve().parents:
+    for folder in Path(os.path.realpath(target)).parents:  # of links in a circle ``Path.resolve`` raises a RuntimeError
         if is_store(folder):
             raise StoreError(f"{target} is inside the store {folder}, which would be damaged; choose another path")
     if not os.path.lexists(target):
@@ -111,7 +116,61 @@ def remove_dead_builds(target: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def new_folder(target: Path) -> tuple[Path, WriterLock]:
+class Building:
+    """A new locked directory beside the target; with its content it is removed at the end of a ``with`` statement.
+
+    Signal handlers wait while it is made and while it is removed. If one raises just before its removal, the directory
+    is removed when this object is collected, or when the process ends.
+
+    Attributes
+    ----------
+    path
+        The directory.
+    """
+
+    path: Path
+
+    def __init__(self, target: Path) -> None:
+        try:
+            with deferred_signals():
+                self.path, lock = _new_folder(target)
+                self._removal = weakref.finalize(self, _remove, self.path, lock, os.getpid())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Remove the directory; further calls have no effect."""
+        with deferred_signals():
+            if hasattr(self, "_removal"):
+                self._removal()
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _remove(folder: Path, lock: WriterLock, process: int) -> None:
+    """Remove the directory of a build: an unfinished store, or the one that was replaced. A fork leaves it alone."""
+    if os.getpid() != process:
+        return
+    lock.release()
+    dead = folder.with_name(folder.name + "-ended")
+    try:
+        os.rename(folder, dead)  # workers that are still writing do not find it any more
+    except OSError:
+        dead = folder
+    for wait in _WAITS:  # a file being written right now may appear after rmtree listed the directory
+        with suppress(OSError):  # ignore_errors does not cover errors of closing
+            shutil.rmtree(dead, ignore_errors=True)
+        if not os.path.lexists(dead):
+            return
+        time.sleep(wait)
+
+
+def _new_folder(target: Path) -> tuple[Path, WriterLock]:
     """A new locked directory beside the target; retries if another build removes it before it is locked."""
     for attempt in range(_ATTEMPTS):
         folder = target.with_name(f".{target.name}.building-{secrets.token_hex(4)}")
@@ -131,13 +190,14 @@ def publish(folder: Path, target: Path, old: WriterLock | None) -> None:
     """Rename the finished store to its target in one step; a store that it replaces is left in ``folder``."""
     sync_directory(folder)
     try:
-        if old is None:
-            os.rename(folder, target)
-        else:
-            old.check()
-            _refuse_foreign(target)
-            if not exchange(folder, target):
-                _exchange_slowly(folder, target)
+        with deferred_signals():
+            if old is None:
+                os.rename(folder, target)
+            else:
+                old.check()
+                _refuse_foreign(target)
+                if not exchange(folder, target):
+                    _exchange_slowly(folder, target)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise StoreError(f"another build has created {target} meanwhile; it was not replaced") from None

@@ -7,7 +7,7 @@ blocks in memory.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -35,6 +35,8 @@ from .sidecars import Arrays, Sidecar, SidecarHost, commit_of, loaded
 __all__ = ["ClosedMatrix", "StoreContent"]
 
 _Result = TypeVar("_Result")
+
+_BATCH, _ENTRIES = 1 << 22, 1 << 17  # bytes of records, and entries, that are replayed at a time
 
 
 class StoreContent(SampleDelegate, SidecarHost):
@@ -80,18 +82,25 @@ class StoreContent(SampleDelegate, SidecarHost):
         journal, done = self.path / self.manifest.journal, 0
         described = {int(description.get("commit", 0)) for description in self.manifest.extras.values()}
         for stop in sorted({min(commit, len(records)) for commit in described} | {len(records)}):
-            operations = [decode(record.payload, str(journal)) for record in records[done:stop]]
-            for operation in joined(list(itertools.chain.from_iterable(operations))):  # batches are faster
-                try:
-                    check_operation(operation, self.manifest, self.shape[0])
-                    if isinstance(operation, Entries):
-                        self._matrix._set(*operation)
-                    else:
-                        self._append(operation)
-                except (ValueError, KeyError, TypeError) as error:
-                    raise CorruptStoreError(f"{journal} does not belong to this store: {error}") from None
-            self._log.discard_operations()
+            for some in _batches(records[done:stop]):
+                operations = [decode(record.payload, str(journal)) for record in some]
+                for operation in joined(list(itertools.chain.from_iterable(operations))):  # batches are faster
+                    try:
+                        self._apply(operation)
+                    except (ValueError, KeyError, TypeError) as error:
+                        raise CorruptStoreError(f"{journal} does not belong to this store: {error}") from None
             self._cursors[stop], done = self._matrix.cursor, stop
+
+    def _apply(self, operation: Operation) -> None:
+        """Apply an operation of the journal, a bounded number of entries at a time."""
+        check_operation(operation, self.manifest, self.shape[0])
+        if not isinstance(operation, Entries):
+            self._append(operation)
+            self._log.discard_operations()
+            return
+        for start in range(0, len(operation.rows), _ENTRIES):
+            self._matrix._set(*(part[start : start + _ENTRIES] for part in operation))
+            self._log.discard_operations()
 
     def _append(self, operation: Operation, loaded_shard: Any = None) -> None:
         """Add the rows of a validated operation to the matrix."""
@@ -252,6 +261,19 @@ class StoreContent(SampleDelegate, SidecarHost):
         """(first row, last row + 1, arrays of the sidecar or None) of every block."""
         starts = self._starts.tolist()
         return list(zip(starts[:-1], starts[1:], self._mapped.of_each(name), strict=True))
+
+
+def _batches(records: Sequence[Record]) -> Iterator[list[Record]]:
+    """Those records in order, with about as many bytes together as are worth it."""
+    some: list[Record] = []
+    size = 0
+    for record in records:
+        some.append(record)
+        size += len(record.payload)
+        if size > _BATCH:
+            yield some
+            some, size = [], 0
+    yield some
 
 
 class ClosedMatrix:

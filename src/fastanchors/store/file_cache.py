@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import CorruptStoreError, InvalidInputError, StoreError
+from ..errors import InvalidInputError, StoreError
 from .arrays_file import check_arrays
 
 __all__ = ["FileCache", "check_copy"]
@@ -71,7 +71,7 @@ class FileCache:
                 if _checked.get(file) != state:
                     check_copy(file, description)
                     _checked[file] = state
-            except (CorruptStoreError, FileNotFoundError):
+            except (StoreError, FileNotFoundError):  # also if it cannot be read: it is fetched again
                 return False
         return True
 
@@ -119,15 +119,17 @@ class FileCache:
     def make_room(self, newest: Path) -> None:
         """Remove the least recently used files; maps of removed files stay valid."""
         files = []
-        for file in self.folder.glob("*.bin"):
-            with contextlib.suppress(FileNotFoundError):
-                files.append((file.stat().st_atime, file.stat().st_size, file))
+        with contextlib.suppress(OSError):  # the copy is complete in any case
+            for file in self.folder.glob("*.bin"):
+                with contextlib.suppress(OSError):
+                    files.append((file.stat().st_atime, file.stat().st_size, file))
         total = sum(size for _, size, _ in files)
         for _, size, file in sorted(files):
             if total <= self.limit or file == newest:
                 break
-            file.unlink(missing_ok=True)
-            total -= size
+            with contextlib.suppress(OSError):  # one of another user stays
+                file.unlink(missing_ok=True)
+                total -= size
 
     def _check_owner(self) -> None:
         """Anyone can create the default directory; do not read what others put there."""

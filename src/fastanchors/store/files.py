@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from .._replacing import DISK_REASONS
+from .._signals import from_handler
 from ..errors import CorruptStoreError, StoreError, StoreLockedError
 from ..io.addresses import local_path
 
@@ -26,14 +27,17 @@ __all__ = [
     "WriterLock",
     "absolute",
     "check_platform",
+    "content_state",
     "create_file",
     "directory_id",
     "disk_error",
     "disk_errors",
     "exchange",
     "open_file",
+    "read_file",
     "remove_file",
     "replace_file",
+    "state_of",
     "sync_directory",
 ]
 
@@ -76,6 +80,8 @@ def disk_errors(path: Path, doing: str) -> Iterator[None]:
     except StoreError:
         raise
     except OSError as error:
+        if from_handler(error):  # such as a TimeoutError of the caller
+            raise
         raise disk_error(path, doing, error) from error
 
 
@@ -94,6 +100,16 @@ def directory_id(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return there.st_dev, there.st_ino
+
+
+def state_of(there: os.stat_result) -> tuple[int, ...]:
+    """What changes if a file is replaced or overwritten, also by a program that sets the time of the file back."""
+    return there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns
+
+
+def content_state(there: os.stat_result) -> tuple[int, ...]:
+    """What changes if a file is replaced or written to, but not with its permissions, its owner or its links."""
+    return there.st_ino, there.st_size, there.st_mtime_ns
 
 
 def close_descriptor(descriptor: int) -> None:
@@ -115,6 +131,15 @@ def open_file(path: Path, *, write: bool = False) -> BinaryIO:
         close_descriptor(descriptor)
         raise CorruptStoreError(f"{path} is not a regular file")
     return os.fdopen(descriptor, "r+b" if write else "rb")
+
+
+def read_file(path: Path) -> bytes:
+    """The whole content of a file of a store."""
+    with open_file(path) as file:
+        content: bytes | None = file.read()
+    if content is None:  # the disk has no answer yet
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), os.fspath(path))
+    return content
 
 
 def create_file(path: Path) -> BinaryIO:
@@ -175,10 +200,11 @@ def exchange(one: Path, other: Path) -> bool:
 class WriterLock:
     """The exclusive lock of a writer; the system releases it when the process ends."""
 
+    _descriptor: int | None = None
+
     def __init__(self, store: Path) -> None:
         self._store, self._process = store, os.getpid()
         self._path = store / "lock"
-        self._descriptor: int | None = None
         with disk_errors(self._path, "take the writer's lock"):
             flags = os.O_RDWR | os.O_CREAT | CLOSE_ON_EXEC | NO_LINKS
             self._descriptor = os.open(self._path, flags, 0o666)

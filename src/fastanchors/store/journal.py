@@ -17,7 +17,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import CorruptStoreError, StoreError
-from .files import CLOSE_ON_EXEC, NO_LINKS, close_descriptor, create_file, disk_errors, open_file, sync_directory
+from .files import (
+    CLOSE_ON_EXEC,
+    NO_LINKS,
+    close_descriptor,
+    create_file,
+    disk_errors,
+    read_file,
+    state_of,
+    sync_directory,
+)
 
 __all__ = ["Journal", "Record", "read_journal", "write_all"]
 
@@ -27,25 +36,35 @@ SLOT = struct.Struct("<QQI")  # commits, committed length of the file, crc32
 FRAME = struct.Struct("<QQII")  # number of the commit, payload length, crc32 of the payload, crc32 of the frame
 SLOTS = (32, 64)  # where the two slots are
 START = 128  # where records begin
+_PIECE = 1 << 20  # bytes that are read at a time to compare them
 
 
 class Record(NamedTuple):
-    """One commit: its number and its payload."""
+    """One commit: its number and its payload, a part of the content of the file."""
 
     number: int
-    payload: bytes
+    payload: memoryview
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
+    """What was read from a journal.
+
+    ``frames`` identifies the history: the checksum of all frames, each of which has the checksum of its payload.
+    ``before`` is the state of the file when reading began.
+    """
+
     records: list[Record]
     end: int  # where the last committed record ends
     torn: int  # bytes after it
+    head: bytes
+    frames: int
+    before: tuple[int, ...]
 
 
-def read_journal(path: Path, generation: int, *, strict: bool = False) -> _State:
+def read_journal(path: Path, generation: int, *, strict: bool = False) -> State:
     """All committed records. Raises on damage; with ``strict`` (verify) also on damage that does not affect reading."""
-    with open_file(path) as file:
-        content = file.read()
+    before = state_of(os.stat(path, follow_symlinks=False))
+    content = read_file(path)
     _check_head(content, path, generation)
     slots = [_slot(content, at) for at in SLOTS]
     known = [slot for slot in slots if slot is not None]
@@ -53,19 +72,20 @@ def read_journal(path: Path, generation: int, *, strict: bool = False) -> _State
         raise CorruptStoreError(f"{path}: its head is damaged; restore it from a copy")
     commits, committed_end = max(known)
     records: list[Record] = []
-    end = START
+    end, frames = START, 0
     while True:
         record = _record(content, end, len(records) + 1)
         if record is None:
             break
         records.append(record)
+        frames = _add_frame(frames, content[end : end + FRAME.size])
         end += FRAME.size + len(record.payload)
     if end < committed_end or len(records) < commits:
         raise CorruptStoreError(
             f"{path}: record {len(records) + 1} at byte {end} is damaged, though {commits} were committed; "
             "restore the journal from a copy"
         )
-    return _State(records, end, len(content) - end)
+    return State(records, end, len(content) - end, content[:START], frames, before)
 
 
 def _check_head(content: bytes, path: Path, generation: int) -> None:
@@ -96,37 +116,47 @@ def _record(content: bytes, at: int, number: int) -> Record | None:
     start = at + FRAME.size
     if crc != zlib.crc32(frame[:-4]) or found != number or start + length > len(content):
         return None
-    payload = content[start : start + length]
+    payload = memoryview(content)[start : start + length]
     return Record(number, payload) if zlib.crc32(payload) == payload_crc else None
 
 
 class Journal:
-    """The journal opened for writing, truncated after its last commit."""
+    """The journal opened for writing at the state that was read, and truncated after its last commit."""
 
-    def __init__(self, path: Path, end: int, commits: int) -> None:
-        self.path, self.end, self.commits = path, end, commits
-        self._file: int | None = None
-        self._slots: bytes | None = None  # as this writer left them; None if unknown
+    _file: int | None = None
+
+    def __init__(self, path: Path, state: State) -> None:
+        self.path, self.end, self.commits, self.frames = path, state.end, len(state.records), state.frames
+        # As this writer left them; None if unknown, after a write that failed.
+        self._head: bytes | None = state.head
+        self._known: tuple[int, ...] | None = state.before
+        self._last, self._last_at = b"", START  # the frame of the last record, and where it is
         with disk_errors(path, "open the journal"):
             self._file = os.open(path, os.O_RDWR | CLOSE_ON_EXEC | NO_LINKS)
             try:
-                self._slots = self._read_slots()
                 self.check()
-                if os.fstat(self._file).st_size > end:
-                    os.ftruncate(self._file, end)
+                if os.fstat(self._file).st_size > self.end:
+                    os.ftruncate(self._file, self.end)
+                    self._known = state_of(os.fstat(self._file))
+                if state.records:
+                    self._last_at = self.end - len(state.records[-1].payload) - FRAME.size
+                    self._last = self._read(self._last_at, FRAME.size)
             except BaseException:
                 self.close()
                 raise
 
-    def _read_slots(self) -> bytes:
+    def _read(self, at: int, length: int) -> bytes:
         assert self._file is not None
         content = b""
-        while piece := os.pread(self._file, START - SLOTS[0] - len(content), SLOTS[0] + len(content)):
+        while len(content) < length and (piece := os.pread(self._file, length - len(content), at + len(content))):
             content += piece
         return content
 
     def check(self) -> None:
-        """Raise if commits would be lost because the file was replaced or changed, or would change a linked copy."""
+        """Raise if commits would be lost because the file was replaced or changed, or would change a linked copy.
+
+        The head and the last record are read each time, all records only if the times of the file have changed.
+        """
         assert self._file is not None
         held = os.fstat(self._file)
         try:
@@ -135,13 +165,44 @@ class Journal:
             there = None
         if there is None or not os.path.samestat(there, held):
             raise StoreError(f"{self.path} has been replaced or removed since it was opened; open the store again")
-        if held.st_size < self.end or self._slots not in (None, self._read_slots()):
+        if held.st_size < self.end or not self._unchanged(state_of(held)):
             raise StoreError(f"another program has changed {self.path} since it was opened; open the store again")
         if held.st_nlink > 1:
             raise StoreError(
                 f"{self.path} has hard links, whose content a commit would change too; write to a copy of the store "
                 "that has its own files"
             )
+
+    def _unchanged(self, now: tuple[int, ...]) -> bool:
+        """Whether the file has what this writer read and wrote; ``now`` is its state before it is read again."""
+        head = self._read(0, START)
+        if self._head not in (None, head):
+            return False
+        if now == self._known:  # other content of the same time would have another last record
+            same = self._read(self._last_at, len(self._last)) == self._last
+        else:
+            same = self._frames_now() == self.frames
+        if same:
+            self._head, self._known = head, now
+        return same
+
+    def _frames_now(self) -> int | None:
+        """The checksum of all frames as they are in the file; None if a record is damaged."""
+        at, frames = START, 0
+        while at < self.end:
+            frame = self._read(at, FRAME.size)
+            if len(frame) < FRAME.size:
+                return None
+            number, length, payload_crc, _ = FRAME.unpack(frame)
+            at, frames, crc = at + FRAME.size, _add_frame(frames, frame), 0
+            if frame != _encode_frame(number, length, payload_crc) or at + length > self.end:
+                return None
+            for start in range(at, at + length, _PIECE):
+                crc = zlib.crc32(self._read(start, min(_PIECE, at + length - start)), crc)
+            if crc != payload_crc:
+                return None
+            at += length
+        return frames
 
     @staticmethod
     def create(path: Path, generation: int) -> None:
@@ -166,8 +227,7 @@ class Journal:
         crc = 0
         for part in parts:
             crc = zlib.crc32(part, crc)
-        frame = struct.pack("<QQI", self.commits + 1, length, crc)
-        frame += struct.pack("<I", zlib.crc32(frame))
+        frame = _encode_frame(self.commits + 1, length, crc)
         with disk_errors(self.path, "write"):
             try:
                 at = self.end
@@ -178,13 +238,15 @@ class Journal:
                 with contextlib.suppress(OSError):  # if it fails, the next commit overwrites it
                     os.ftruncate(self._file, self.end)
                 raise
-            self.end = at
-            self.commits += 1
+            self._last, self._last_at = frame, self.end
+            self.end, self.commits, self.frames = at, self.commits + 1, _add_frame(self.frames, frame)
         # The record is durable, so nothing after this may fail. The slot only helps to detect damage.
-        self._slots = None
+        head, self._head, self._known = self._head, None, None
         with contextlib.suppress(OSError):
-            write_all(self._file, _encode_slot(self.commits, self.end), SLOTS[self.commits % 2])
-            self._slots = self._read_slots()
+            slot, place = _encode_slot(self.commits, self.end), SLOTS[self.commits % 2]
+            write_all(self._file, slot, place)
+            self._head = head and head[:place] + slot + head[place + len(slot) :]
+            self._known = state_of(os.fstat(self._file))
 
     def close(self) -> None:
         if self._file is not None:
@@ -194,6 +256,16 @@ class Journal:
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not ending():  # then modules are empty already, and the system closes it
             self.close()
+
+
+def _add_frame(frames: int, frame: bytes) -> int:
+    """The checksum of frames, with one more; without its own checksum, because the CRC of all of it is a constant."""
+    return zlib.crc32(frame[:-4], frames)
+
+
+def _encode_frame(number: int, length: int, crc: int) -> bytes:
+    body = struct.pack("<QQI", number, length, crc)
+    return body + struct.pack("<I", zlib.crc32(body))
 
 
 def _encode_slot(commits: int, length: int) -> bytes:

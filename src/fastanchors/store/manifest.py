@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CorruptStoreError, StoreError
-from .files import disk_errors, open_file, replace_file
+from .files import disk_errors, read_file, replace_file
 from .layout import check_manifest
 
 __all__ = ["FORMAT_VERSION", "MANIFEST", "Manifest", "Shard"]
@@ -121,8 +121,7 @@ class Manifest:
             if not folder.is_dir():
                 what = "is a file, not a store" if folder.exists() else "does not exist"
                 raise StoreError(f"{folder} {what}; build a store with fa.build(source, path)")
-            with open_file(path) as file:
-                raw = file.read()
+            raw = read_file(path)
         except FileNotFoundError:
             raise StoreError(f"{folder} is not a store: it has no {MANIFEST}") from None
         except StoreError:

@@ -137,6 +137,11 @@ class MappedMatrix(SampleMatrix):
         """Bytes of pages that writes have changed, as far as they are known."""
         return sum(size for _, size in self._dirty.values())
 
+    @property
+    def changed_numbers(self) -> list[int]:
+        """Numbers of the blocks that writes have changed in memory."""
+        return list(self._dirty)
+
     def _changed(self, b: int) -> int:
         return self._dirty[b][1] if b in self._dirty else 0
 
@@ -150,8 +155,10 @@ class MappedMatrix(SampleMatrix):
             if left <= most:
                 break
             left -= self._changed(b)
-            self._held[b] = self._moved(self._held[b])
-            self._moved_blocks.append(self._held[b])
+            before, self._held[b] = self._held[b], self._moved(self._held[b])
+            # One that was moved already, and has had new entries since, is not held any longer.
+            self._moved_blocks = [*(other for other in self._moved_blocks if other is not before), self._held[b]]
+            del before
             del self._dirty[b]
         release_freed()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
@@ -62,7 +63,7 @@ class Names(Sequence[str]):
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             return list(self.part(start, stop)) if step == 1 else [self[i] for i in range(start, stop, step)]
-        index = int(index)
+        index = operator.index(index)  # not of a fraction or a text, as in a list
         if index < 0:
             index += len(self)
         if not 0 <= index < len(self):

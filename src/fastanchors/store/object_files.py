@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .._signals import deferred_signals
 from ..errors import CorruptStoreError, StoreError
 from ..io.scratch import TemporaryFolder
 from .files import disk_errors
@@ -20,37 +21,57 @@ from .manifest import MANIFEST, Manifest
 from .storage import ObjectStorage
 from .verify import verify
 
-__all__ = ["OvertakenError", "commit_files", "publish", "upload", "verify_objects", "with_journal"]
+__all__ = ["OvertakenError", "Uploading", "commit_files", "publish", "upload", "verify_objects", "with_journal"]
 
 
 class OvertakenError(StoreError):
     """Another writer has committed the generation that this one wanted to commit."""
 
 
-def publish(storage: ObjectStorage, folder: Path, before: int) -> None:
-    """Upload the files on the local disk and commit the next generation; on failure remove the uploads."""
-    manifest = Manifest.read(folder)
-    generation = before + 1
+class Uploading:
+    """The objects of a state that is not committed yet; they are removed if the ``with`` statement fails.
+
+    Attributes
+    ----------
+    prefix
+        The beginning of their names.
+    kept
+        Whether they stay: they may be part of the store, or will be tried again.
+    """
+
+    def __init__(self, storage: ObjectStorage) -> None:
+        self.storage, self.prefix, self.kept = storage, f"{secrets.token_hex(8)}-", False
+
+    def __enter__(self) -> Uploading:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not self.kept:
+            with deferred_signals():
+                self.storage.remove_prefix(self.prefix)
+
+
+def publish(uploading: Uploading, folder: Path, before: int) -> None:
+    """Upload the files on the local disk and commit the next generation."""
+    storage, manifest, generation = uploading.storage, Manifest.read(folder), before + 1
     for description in manifest.extras.values():  # data about the whole store belongs to this generation
         if "generation" in description:
             description["generation"] = generation
-    try:
-        upload(storage, folder, manifest.descriptions())
-        manifest = with_journal(storage, replace(manifest, generation=generation))
-    except BaseException:
-        storage.remove([description["file"] for description in manifest.descriptions()])
-        raise
-    commit_files(storage, manifest, [description["file"] for description in manifest.descriptions()])
+    upload(storage, folder, manifest.descriptions(), uploading.prefix)
+    manifest = with_journal(uploading, replace(manifest, generation=generation))
+    written = [description["file"] for description in manifest.descriptions()]
+    uploading.kept = True
+    commit_files(storage, manifest, written)
     if before:
         storage.remove_before(generation, manifest.files())
 
 
-def with_journal(storage: ObjectStorage, manifest: Manifest) -> Manifest:
+def with_journal(uploading: Uploading, manifest: Manifest) -> Manifest:
     """The manifest with an empty journal that was uploaded, so that a copy of the store on disk is writable."""
     journal = {"file": "journal.log"}
     with TemporaryFolder() as place:
         Journal.create(Path(place) / journal["file"], manifest.generation)
-        upload(storage, Path(place), [journal])
+        upload(uploading.storage, Path(place), [journal], uploading.prefix)
     return replace(manifest, journal=journal["file"])
 
 
@@ -70,7 +91,9 @@ def upload(
     """Upload the files that are on the local disk under unique names, and put these into the descriptions."""
     for description in descriptions:
         file = folder / description["file"]
-        if file.exists():
+        with disk_errors(file, "read"):
+            made = file.exists()
+        if made:
             description["file"] = (prefix or f"{secrets.token_hex(8)}-") + file.name
             storage.put(file, description["file"])
             file.unlink()

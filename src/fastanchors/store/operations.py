@@ -84,14 +84,14 @@ def _pack(kind: int, head: dict[str, Any], arrays: list[NDArray[Any]]) -> list[A
     return [_OPERATION.pack(kind, len(text), sum(part.nbytes for part in body)), text, *body]
 
 
-def decode(payload: bytes, place: str) -> Iterator[Operation]:
+def decode(payload: memoryview, place: str) -> Iterator[Operation]:
     """The operations of one commit, in order."""
     at = 0
     while at < len(payload):
         try:
             kind, head_length, length = _OPERATION.unpack_from(payload, at)
             at += _OPERATION.size
-            head = json.loads(payload[at : at + head_length])
+            head = json.loads(bytes(payload[at : at + head_length]))
             at += head_length
             operation = _decode(kind, head, payload[at : at + length])
         except (ValueError, KeyError, TypeError, struct.error, RecursionError) as error:
@@ -102,7 +102,7 @@ def decode(payload: bytes, place: str) -> Iterator[Operation]:
         at += length
 
 
-def _decode(kind: int, head: dict[str, Any], body: bytes) -> Operation | None:
+def _decode(kind: int, head: dict[str, Any], body: memoryview) -> Operation | None:
     """One operation with its arrays; None if the kind is unknown."""
     if kind == _SET:
         count = _count(head["count"])
@@ -112,7 +112,7 @@ def _decode(kind: int, head: dict[str, Any], body: bytes) -> Operation | None:
     return AppendShard(Shard(**head)) if kind == _SHARD else None
 
 
-def _decode_rows(body: bytes, head: dict[str, Any]) -> AppendRows:
+def _decode_rows(body: memoryview, head: dict[str, Any]) -> AppendRows:
     (m, n), entries, dtype = head["shape"], head["entries"], head["dtype"]
     m, n, names = _count(m), _count(n), head.get("names")
     if entries is None:
@@ -125,7 +125,7 @@ def _decode_rows(body: bytes, head: dict[str, Any]) -> AppendRows:
     return AppendRows(rows, names)
 
 
-def _arrays(body: bytes, parts: list[tuple[str, int]]) -> list[NDArray[Any]]:
+def _arrays(body: memoryview, parts: list[tuple[str, int]]) -> list[NDArray[Any]]:
     """The arrays of a body; raises if their total size differs from the body."""
     found, at = [], 0
     for kind, count in parts:

@@ -82,3 +82,10 @@ class PendingFile:
             self._end = self._last = 0
             with suppress(OSError):  # the next operations overwrite them
                 os.ftruncate(self._file.fileno(), 0)
+
+    def close(self) -> None:
+        """Give the space of the file back; nothing can be added afterwards."""
+        if self._file is not None:
+            self._end = self._last = 0
+            with suppress(OSError):
+                self._file.close()

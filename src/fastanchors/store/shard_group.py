@@ -52,7 +52,7 @@ class ShardMatrix(SampleMatrix):
         self.storage, self.manifest = group
         self._set_normalize(self.manifest.normalize)  # type: ignore[arg-type]
         self.row_names = self.column_names = None
-        self._held = _Mapped(group)  # type: ignore[assignment]
+        self._held: Any = _Mapped(group)
         self._starts = np.cumsum([0, *(shard.rows for shard in self.manifest.shards)])
 
     @property
@@ -118,20 +118,19 @@ class ShardMatrix(SampleMatrix):
         """The names of rows; None for those of shards without names."""
         names: list[str | None] = [None] * len(rows)
         for b, at in by_block(self._holding(rows), len(self._held)):
-            shard = self.manifest.shards[b]
-            if "names.ends" in shard.data["arrays"]:
-                known = Names([(shard.rows, self.storage.map(shard.data))])
-                for i in at.tolist():
-                    names[i] = known[int(rows[i] - self._starts[b])]
+            known = self._held.names(b)
+            for i in at.tolist() if known is not None else ():
+                names[i] = known[int(rows[i] - self._starts[b])]
         return names
 
 
 class _Mapped(Sequence[Block]):
-    """The blocks of the shards, mapped on first use."""
+    """The blocks of the shards and the names of their rows, mapped on first use and kept: files may be replaced."""
 
     def __init__(self, group: ShardGroup) -> None:
         self._group = group
         self._open: list[Block | None] = [None] * len(group.manifest.shards)
+        self._names: dict[int, Names] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -142,6 +141,20 @@ class _Mapped(Sequence[Block]):
     def __getitem__(self, b: Any) -> Any:
         block = self._open[b]
         if block is None:
-            storage, manifest = self._group
-            block = self._open[b] = block_from(storage.map(manifest.shards[b].data), manifest.shards[b], manifest)
+            manifest = self._group.manifest
+            block = self._open[b] = block_from(self._map(b), manifest.shards[b], manifest)
         return block
+
+    def names(self, b: int) -> Names | None:
+        """The names of the rows of a shard, if it has any."""
+        if "names.ends" not in self._group.manifest.shards[b].data["arrays"]:
+            return None
+        if b not in self._names:
+            self._map(b)
+        return self._names[b]
+
+    def _map(self, b: int) -> Arrays:
+        shard = self._group.manifest.shards[b]
+        arrays = self._group.storage.map(shard.data)
+        self._names[b] = Names([(shard.rows, arrays)])
+        return arrays

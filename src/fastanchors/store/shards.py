@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import StoreError
 from ..sampling.dense_block import DenseBlock
 from ..sampling.row_block import Block
 from ..sampling.sparse_block import SparseBlock
 from .arrays_file import map_arrays
+from .files import content_state, disk_errors
 from .manifest import Manifest, Shard
 from .names import Names, encode_names
 from .sidecars import Arrays, whole_of
@@ -20,9 +23,11 @@ from .sidecars import Arrays, whole_of
 __all__ = ["MappedShards", "block_from", "map_block"]
 
 
-def map_block(folder: Path, shard: Shard, manifest: Manifest) -> tuple[Block, Arrays]:
-    """The block of a shard, mapped copy-on-write, and the arrays of its file."""
-    arrays = map_arrays(folder, shard.data)
+def map_block(
+    folder: Path, shard: Shard, manifest: Manifest, states: dict[str, tuple[int, ...]] | None = None
+) -> tuple[Block, Arrays]:
+    """The block of a shard, mapped copy-on-write, and the arrays of its file, whose state is put into ``states``."""
+    arrays = map_arrays(folder, shard.data, states=states)
     return block_from(arrays, shard, manifest), arrays
 
 
@@ -51,7 +56,8 @@ class MappedShards:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
-        mapped = [map_block(folder, shard, manifest) for shard in manifest.shards]
+        self._states: dict[str, tuple[int, ...]] = {}  # of the files of blocks, when they were mapped
+        mapped = [map_block(folder, shard, manifest, self._states) for shard in manifest.shards]
         self.first_blocks = [block for block, _ in mapped]
         self.shards: list[Shard | None] = list(manifest.shards)
         self.next_shard = manifest.next_shard
@@ -74,7 +80,7 @@ class MappedShards:
     def load_shard(self, shard: Shard) -> tuple[Block, Arrays]:
         """Map a shard of appended rows and its sidecars; returns its block and the arrays of its file."""
         self._map_sidecars(shard.extras.values())
-        return map_block(self.folder, shard, self.manifest)
+        return map_block(self.folder, shard, self.manifest, self._states)
 
     def add_shard(self, shard: Shard, loaded: tuple[Block, Arrays]) -> None:
         """Add a shard of appended rows, loaded by :meth:`load_shard`."""
@@ -99,6 +105,25 @@ class MappedShards:
         appended = {description["file"] for shard in self.shards if shard for description in shard.files()}
         return self.manifest.files() | appended
 
+    def check(self, numbers: Iterable[int]) -> None:
+        """Raise if the file of one of these blocks, which have changes, was written to or replaced since it was mapped.
+
+        A program that shortens a file and writes it again, even with the same bytes, drops the changed pages of its
+        map: the block has the values of the file again, also for entries whose change is committed.
+        """
+        for number in numbers:
+            shard = self.shards[number]
+            if shard is None:
+                continue
+            path = self.folder / shard.data["file"]
+            with disk_errors(path, "check"):
+                same = _state_of(path) == self._states[path.name]
+            if not same:
+                raise StoreError(
+                    f"another program has changed {path} since it was opened, so changes in memory may be lost; open "
+                    "the store again: what was committed is in its files"
+                )
+
     # --- sidecars ---------------------------------------------------------------------------------------------------
 
     def shared(self, name: str) -> Arrays | None:
@@ -120,3 +145,11 @@ class MappedShards:
     def of_each(self, name: str) -> list[Arrays | None]:
         """The arrays of a sidecar for each block."""
         return [self._maps[s.extras[name]["file"]] if s is not None and name in s.extras else None for s in self.shards]
+
+
+def _state_of(path: Path) -> tuple[int, ...] | None:
+    """The state of a file now; None if it does not exist."""
+    try:
+        return content_state(os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return None

@@ -22,11 +22,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from .._parallel import SharedLock
+from .._signals import from_handler, ignored_errors
 from ..errors import CorruptStoreError, MissingExtraError, StoreError
 from ..io.addresses import is_address, is_local, local_path
 from .arrays_file import map_arrays
 from .file_cache import FileCache, check_copy
+from .files import absolute, disk_error, disk_errors
 from .journal import read_journal
+from .listed import check_listed
 from .manifest import MANIFEST, Manifest
 
 __all__ = ["Directory", "ObjectStorage", "Storage", "is_object_address", "storage_of"]
@@ -65,28 +68,49 @@ class Storage(ABC):
 
 
 class Directory(Storage):
-    """A store in a directory that all readers share."""
+    """A store in a directory that all readers share; ``unfinished`` while it is built and has no manifest."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
+    def __init__(self, path: Path, *, unfinished: bool = False) -> None:
+        self.path, self._unfinished = absolute(path), unfinished
 
     def __str__(self) -> str:
         return str(self.path)
 
     def manifest(self) -> Manifest:
         manifest = Manifest.read(self.path)
-        if read_journal(self.path / manifest.journal, manifest.generation).records:
+        journal = self.path / manifest.journal
+        try:
+            with disk_errors(self.path, "read"):
+                records = read_journal(journal, manifest.generation).records
+        except StoreError as error:
+            if Manifest.read(self.path) != manifest:  # compacted meanwhile
+                return self.manifest()
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise CorruptStoreError(f"{journal} is missing; restore it from a copy") from None
+            raise
+        if records:
             raise StoreError(f"{self.path} has changes in its journal; open it with mode='r+' and compact() it first")
         return manifest
 
     def map(self, description: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            return map_arrays(self.path, description)
+            arrays = map_arrays(self.path, description)
         except FileNotFoundError:
             raise StoreError(
                 f"{self.path / description['file']} does not exist: every worker needs the same path, and a store that "
-                "was compacted meanwhile must be connected to again"
+                "was replaced or compacted meanwhile must be connected to again"
             ) from None
+        except CorruptStoreError:
+            self._check_listed(description)  # a file of another store of that name is not damaged
+            raise
+        except OSError as error:
+            raise disk_error(self.path, "read", error) from error
+        self._check_listed(description)  # after it was opened: what is mapped stays
+        return arrays
+
+    def _check_listed(self, description: Mapping[str, Any]) -> None:
+        if not self._unfinished:
+            check_listed(self.path, description)
 
 
 class ObjectStorage(Storage):
@@ -176,8 +200,14 @@ class ObjectStorage(Storage):
             return bytes(self._system.cat_file(f"{self._root}/{name}", start=0))
 
     def map(self, description: Mapping[str, Any]) -> Mapping[str, Any]:
-        file = self.fetch(description)
-        return map_arrays(file.parent, {**description, "file": file.name})
+        for last in (False, True):
+            file = self.fetch(description)
+            try:
+                return map_arrays(file.parent, {**description, "file": file.name})
+            except OSError as error:
+                if last or not isinstance(error, FileNotFoundError):  # removed meanwhile, to make room for others
+                    raise disk_error(file, "read", error) from error
+        raise AssertionError
 
     def fetch(self, description: Mapping[str, Any]) -> Path:
         """The path of a local copy of a whole file, which has the checksums of the manifest."""
@@ -288,12 +318,12 @@ class ObjectStorage(Storage):
     def remove(self, names: list[str]) -> None:
         """Remove objects that no manifest refers to; errors are ignored."""
         for name in names:
-            with contextlib.suppress(Exception):
+            with ignored_errors():
                 self._system.rm_file(f"{self._root}/{name}")
 
     def remove_before(self, generation: int, files: set[str]) -> None:
         """Remove files that only states before ``generation`` refer to; errors are ignored."""
-        with contextlib.suppress(Exception):
+        with ignored_errors():
             old = [_state_name(number) for number in sorted(self._generations()) if number < generation]
             for name in old:
                 with contextlib.suppress(StoreError):  # of a damaged manifest
@@ -302,7 +332,7 @@ class ObjectStorage(Storage):
 
     def remove_prefix(self, prefix: str) -> None:
         """Remove all objects whose names begin with ``prefix``; errors are ignored."""
-        with contextlib.suppress(Exception):
+        with ignored_errors():
             found = self._system.ls(self._root, detail=False, refresh=True)
             self.remove([name for name in (PurePosixPath(path).name for path in found) if name.startswith(prefix)])
 
@@ -325,7 +355,7 @@ class ObjectStorage(Storage):
             time.sleep(wait)
         if found != content:
             return False
-        with contextlib.suppress(Exception):  # a copy for tools that do not know generations
+        with ignored_errors():  # a copy for tools that do not know generations
             self._system.pipe_file(f"{self._root}/{MANIFEST}", content)
         return True
 
@@ -361,6 +391,8 @@ class ObjectStorage(Storage):
                 f"{self.address}/{name} does not exist: the store was replaced meanwhile, open it again"
             ) from error
         except Exception as error:
+            if from_handler(error):
+                raise
             where = f"{self.address}/{name}".rstrip("/")
             raise StoreError(f"cannot {doing} {where}: {str(error) or type(error).__name__}") from error
 

@@ -41,7 +41,9 @@ from .writer import Writer
 __all__ = ["Store", "open"]
 
 _ATTEMPTS = 20  # how often a reader retries if the store is compacted while it is opened
-_INLINE_ROWS = 1 << 20  # bytes of appended rows that are stored in the journal; larger pieces get a shard file at once
+_INLINE_ROWS = (
+    1 << 20
+)  # bytes of rows of an append that are stored in the journal; further ones get shard files at once
 
 
 def open(
@@ -93,6 +95,7 @@ class Store(StoreContent):
     """
 
     _compact_from = 0  # length of the journal at which a compaction that failed is tried again
+    _pending: PendingFile | None = None  # of a writer
 
     def __init__(
         self, path: Path, mode: str = "r", memory_limit: int = 1 << 30, kinds: Sequence[type[Sidecar]] = ()
@@ -103,8 +106,9 @@ class Store(StoreContent):
         self._writer = Writer(self.path, mode)
         if mode == "r+":
             Manifest.read(self.path)  # raises before a lock file is created in a directory that is not a store
-            self._writer.lock()
         try:
+            if mode == "r+":
+                self._writer.lock()
             self._load()
             if mode == "r+":
                 self._start_writing()
@@ -150,7 +154,7 @@ class Store(StoreContent):
         state = read_journal(self.path / manifest.journal, manifest.generation)
         self._take(MappedShards(self.path, manifest))
         self._replay(state.records)
-        self._writer.end, self._writer.commits = state.end, len(state.records)
+        self._writer.stands_at(state)
 
     # --- changes ----------------------------------------------------------------------------------------------------
 
@@ -183,12 +187,13 @@ class Store(StoreContent):
         if row_names is not None:
             options["row_names"] = row_names
         made: list[tuple[Operation, Any]] = []
-        number, first_row = self._mapped.next_shard, self.shape[0]
+        number, first_row, inline = self._mapped.next_shard, self.shape[0], 0
         try:
             with scratch_in(self.path):
                 for part, names in new_rows(rows, self, self.sidecars(), options):
                     block = block_of(part, self.normalize, self.manifest.column_side)
-                    if block.nbytes <= _INLINE_ROWS:
+                    inline += block.nbytes
+                    if inline <= _INLINE_ROWS:
                         made.append((AppendRows(part.copy(), names), None))  # the caller may reuse its buffer
                     else:
                         shard = write_shard(self.path, number, block, names, self.sidecars(), first_row)
@@ -245,7 +250,7 @@ class Store(StoreContent):
         if self._log.pending:
             self._write_here()
             self._drop_later_sidecars()
-            record = [*self._pending.parts(), *encode(self._log.operations())]
+            record = [*(self._pending.parts() if self._pending else []), *encode(self._log.operations())]
             with deferred_signals():
                 self._writer.commit(record)
                 self._log.discard_operations()
@@ -281,6 +286,7 @@ class Store(StoreContent):
             try:
                 manifest = renew(self, commit)
                 if manifest is not None:
+                    self._mapped.check(self._matrix.changed_numbers)
                     with deferred_signals():
                         self._cursors[commit] = cursor
                         self._replace_manifest(manifest)
@@ -299,6 +305,7 @@ class Store(StoreContent):
             with disk_errors(self.path, "compact"):
                 try:
                     manifest = compact(self)
+                    self._mapped.check(self._matrix.changed_numbers)  # what was read meanwhile
                     with deferred_signals():
                         manifest.write(self.path)
                         self._follow(manifest)
@@ -350,9 +357,10 @@ class Store(StoreContent):
                     remove_leftovers(self)
 
     def _write_here(self) -> None:
-        """Like :meth:`_start_writing`; also checks that the directory and the process are still the same."""
+        """Like :meth:`_start_writing`; also checks that the directory, its files and the process are still the same."""
         self._start_writing()
         self._writer.check(self.manifest)
+        self._mapped.check(self._matrix.changed_numbers)
 
     def close(self, *, commit: bool = True) -> None:
         """Commit (by default) and release the files and the writer's lock; further calls have no effect.
@@ -374,9 +382,16 @@ class Store(StoreContent):
                 raise
             finally:
                 if not stays:
-                    self._writer.release()
-                    self._matrix = ClosedMatrix(self.path)  # type: ignore[assignment]
-                    self._mapped.row_names = self._mapped.column_names = None
+                    self._end()
+
+    def _end(self) -> None:
+        """Release the files and the lock."""
+        with deferred_signals():
+            self._writer.release()
+            self._matrix = ClosedMatrix(self.path)  # type: ignore[assignment]
+            self._mapped.row_names = self._mapped.column_names = None
+            if self._pending is not None:
+                self._pending.close()
 
     def __enter__(self) -> Store:
         self._check_open()

@@ -12,7 +12,7 @@ import numpy as np
 from .._maps import release_pages
 from .._openers import opener
 from ..io import Source, formats
-from ..io.addresses import RemotePath, is_address, path_of
+from ..io.addresses import RemotePath, is_address, is_local, local_path, path_of
 from ..io.row_source import read_names, reading, row_slices
 from ..matrix.contract import Rows
 from ..sampling.matrix import SampleMatrix
@@ -27,6 +27,8 @@ __all__ = ["is_matrix", "matrix_source"]
 
 def is_matrix(source: Any) -> bool:
     """Whether this is a sample matrix, a store, or the path or address of a store."""
+    if is_address(source) and is_local(source):
+        source = local_path(source)
     if isinstance(source, str | os.PathLike) and not is_address(source):
         return os.path.isfile(os.path.join(source, MANIFEST))  # False too where there can be no such path
     if isinstance(source, RemotePath) or is_object_address(source):

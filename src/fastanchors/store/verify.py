@@ -40,11 +40,10 @@ def verify(
     folder = local_path(path)
     manifest = Manifest.read(folder)
     journal = folder / manifest.journal
-    if not journal.exists():
-        raise CorruptStoreError(f"{journal} is missing; restore it from a copy")
     with _reading(folder):
-        state = read_journal(journal, manifest.generation, strict=True)
-    _check_descriptions(folder, manifest.descriptions())
+        with _present(journal):
+            state = read_journal(journal, manifest.generation, strict=True)
+        _check_descriptions(folder, manifest.descriptions())
     done, total = 0, manifest.rows
 
     def check(shard: Shard) -> None:
@@ -68,7 +67,8 @@ def verify(
         appended = [shard for shard in store._mapped.shards[len(manifest.shards) :] if shard is not None]
         total += sum(shard.rows for shard in appended)
         for shard in appended:
-            _check_descriptions(folder, shard.files())
+            with _reading(folder):
+                _check_descriptions(folder, shard.files())
             check(shard)
         _check_current(store, journal)
         return {
@@ -92,6 +92,15 @@ def _reading(folder: Path) -> Iterator[None]:
         except FileNotFoundError as error:
             what = f"{error.filename} was removed meanwhile, by a writer of {folder}"
             raise StoreError(f"{what}; verify it again") from None
+
+
+@contextmanager
+def _present(path: Path) -> Iterator[None]:
+    """Inside, a missing file is damage; that it cannot be looked at is not."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise CorruptStoreError(f"{path} is missing; restore it from a copy") from None
 
 
 def _check_sidecars(
@@ -123,9 +132,8 @@ def _check_names(arrays: Mapping[str, Any], place: Path) -> None:
 
 def _check_descriptions(folder: Path, descriptions: list[dict[str, Any]]) -> None:
     for description in descriptions:
-        if not os.path.lexists(folder / description["file"]):
-            raise CorruptStoreError(f"{folder / description['file']} is missing; restore it from a copy")
-        check_arrays(folder, description)
+        with _present(folder / description["file"]):
+            check_arrays(folder, description)
 
 
 def _check_block(block: Block, place: Path) -> None:

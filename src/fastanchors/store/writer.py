@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
-from .files import WriterLock, disk_errors
-from .journal import START, Journal, read_journal
+from .files import WriterLock, disk_errors, state_of
+from .journal import START, Journal, State, read_journal
 from .manifest import MANIFEST, Manifest
 
 __all__ = ["Writer"]
@@ -27,7 +27,7 @@ class Writer:
 
     def __init__(self, path: Path, mode: str) -> None:
         self.path, self.mode = path, mode
-        self.end, self.commits = START, 0  # of the part of the journal that was read
+        self.end, self.commits, self._frames = START, 0, 0  # of the part of the journal that was read
         self._lock: WriterLock | None = None
         self._journal: Journal | None = None
         self._manifest_state: tuple[int, ...] | None = None  # of the file, when its content was last compared
@@ -51,6 +51,10 @@ class Writer:
         if self.mode == "r":
             raise StoreError(f"{self.path} is open for reading; open it with mode='r+' to change it")
 
+    def stands_at(self, state: State) -> None:
+        """Take note of the part of the journal that is in memory."""
+        self.end, self.commits, self._frames = state.end, len(state.records), state.frames
+
     def start(self, manifest: Manifest) -> bool:
         """Take the lock and open the journal at the state that is in memory; False if they are held already."""
         if self._journal is not None:
@@ -71,10 +75,16 @@ class Writer:
     def _current(self, manifest: Manifest) -> Journal:
         """The journal of this generation at the state that is in memory; raises if the store has changed since."""
         # The manifest has a checksum of every array, so comparing it detects a store that replaced this one.
-        journal, same = self.path / manifest.journal, Manifest.read(self.path) == manifest
-        if not same or read_journal(journal, manifest.generation).end != self.end:
+        if Manifest.read(self.path) != manifest:
             raise StoreError(f"{self.path} has been changed since it was opened; open it again")
-        return Journal(journal, self.end, self.commits)
+        return self._journal_of(manifest)
+
+    def _journal_of(self, manifest: Manifest) -> Journal:
+        journal = self.path / manifest.journal
+        state = read_journal(journal, manifest.generation)
+        if (state.end, state.frames) != (self.end, self._frames):
+            raise StoreError(f"{self.path} has been changed since it was opened; open it again")
+        return Journal(journal, state)
 
     def check(self, manifest: Manifest) -> None:
         """Raise if the directory is no longer the store with this manifest, or if this is another process."""
@@ -93,14 +103,14 @@ class Writer:
         """Append one record to the journal and make it durable."""
         assert self._journal is not None
         self._journal.commit(parts)
-        self.end, self.commits = self._journal.end, self._journal.commits
+        self.end, self.commits, self._frames = self._journal.end, self._journal.commits, self._journal.frames
 
     def follow(self, manifest: Manifest) -> None:
         """Continue with the empty journal of a new generation."""
         assert self._journal is not None
         self._journal.close()
-        self.end, self.commits = START, 0
-        self._journal = Journal(self.path / manifest.journal, START, 0)
+        self.end, self.commits, self._frames = START, 0, 0
+        self._journal = self._journal_of(manifest)
 
     def release(self) -> None:
         """Release the journal and the lock; further calls have no effect."""
@@ -115,7 +125,6 @@ class Writer:
 def _state_of(path: Path) -> tuple[int, ...] | None:
     """What changes if a file is replaced or overwritten; None if it does not exist."""
     try:
-        there = os.stat(path, follow_symlinks=False)
+        return state_of(os.stat(path, follow_symlinks=False))
     except OSError:
         return None
-    return there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns

@@ -94,7 +94,7 @@ function content(state, j, top) {
   return el('table', {},
     el('caption', {}, data.overall ? 'Relevant words' : data.kind === 'cells' ? 'Heaviest genes' : 'Heaviest columns'),
     el('tbody', {}, features.map(([column, share]) => el('tr', {},
-      el('th', { scope: 'row' }, named(data.columns[column])),
+      el('th', { scope: 'row', title: data.columns[column] }, named(data.columns[column])),
       el('td', { class: 'n' }, percent(share)),
       el('td', { class: 'meter', 'aria-hidden': 'true' },
         el('span', { style: `width:${((100 * share) / most).toFixed(1)}%` }))))));

@@ -24,7 +24,7 @@ export class Model {
     const rows = data.rows;
     this.count = rows.index.length; // rows in the page
     this.even = rows.even; // the first of them are drawn evenly and speak for all rows; the others are worth a look
-    this.squares = unpack(rows.squares, Float32Array);
+    this.squares = unpack(rows.squares, Float64Array);
     this.coordinates = this.split(unpack(rows.coordinates, Float32Array), this.count);
     this.places = rows.place ? unpack(rows.place, Float32Array) : null;
     this.composite = rows.composite ? unpack(rows.composite, Uint8Array) : null;

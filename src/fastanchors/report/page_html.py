@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._text import GIVEN, duration, percent, plural, sentence, short, uncounted
 from .._version import __version__
 from ..rank import RankCurve
 from . import svg
-from ._text import GIVEN, duration, percent, plural, sentence, short, uncounted
 from .facts import Facts
 from .head import head
 from .script import embedded, inlined, policy, read
@@ -142,7 +142,8 @@ def _features(facts: Facts, j: int) -> str:
     features = facts.features[j]
     most = max((value for _, value in features), default=1.0) or 1.0
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td class="n">{percent(value)}</td>{_meter(value / most)}</tr>'
+        f'<tr><th scope="row" title="{escape(name)}">{escape(name)}</th><td class="n">{percent(value)}</td>'
+        f"{_meter(value / most)}</tr>"
         for name, value in features
     )
     return f"<table><caption>Heaviest {_columns(facts)}</caption><tbody>{rows}</tbody></table>"
