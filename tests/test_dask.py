@@ -871,6 +871,21 @@ def test_the_mask_of_blocks_is_not_dropped_where_arrays_are_wanted(tmp_path, doo
         np.testing.assert_array_equal(store.rows([0, 1, 2]), np.eye(3))
 
 
+@pytest.mark.parametrize("kind", [float, np.float32, int])
+def test_the_mask_of_blocks_is_not_dropped_in_tables_of_xarray(tmp_path, kind):
+    xr = pytest.importorskip("xarray")
+    blocks = da.ones((6, 4), dtype=kind, chunks=3).map_blocks(
+        lambda block, block_info: np.ma.array(
+            block, mask=np.eye(*block.shape) * (block_info[0]["chunk-location"] == (1, 0))
+        ),
+        dtype=kind,
+        meta=np.empty((0, 0), dtype=kind),  # of a plain array
+    )
+    for door in (lambda table: fa.SPA().seek(table, 2), lambda table: fa.build(table, tmp_path / "s")):
+        with pytest.raises(fa.errors.InvalidInputError, match=r"\[3, 0\] is NaN"):
+            door(xr.DataArray(blocks))
+
+
 def test_the_mask_of_blocks_is_not_dropped_in_scenes_of_xarray():
     xr = pytest.importorskip("xarray")  # replaces masked entries by NaN only if Dask knows of masks
     lazy = da.ones((4, 5, 6), chunks=2).map_blocks(

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+
 from ._packing import check_unpacked
 from ._signals import from_handler
 from .errors import InvalidTypeError, MissingExtraError, one_line
@@ -57,11 +59,17 @@ def as_frame(source: Any, name: str, *, first_row: int = 0) -> Any:
 
     try:
         rows, columns = (source.indexes.get(axis) for axis in source.dims)
-        values = source.to_numpy()
+        values = _numbers(source)
     except (TypeError, ValueError, RuntimeError) as error:  # of indexes and arrays that are not those of NumPy
         raise InvalidTypeError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
     check_unpacked(source, values, name, first_row)
     return pd.DataFrame(values, index=rows, columns=columns)
+
+
+def _numbers(source: Any) -> Any:
+    """The values of a ``DataArray``; NaN where blocks of Dask are masked, as xarray does with masked arrays."""
+    values = source.data.compute() if hasattr(source.data, "dask") else source.to_numpy()
+    return np.where(values.mask, np.nan, values.data) if np.ma.is_masked(values) else np.asarray(values)
 
 
 def _has_class(source: Any, library: str, names: tuple[str, ...]) -> bool:
