@@ -75,6 +75,15 @@ def test_build_and_seek_by_address(put, tmp_path):
     assert fa.FAS(selection="spa").seek(address, 4).indices.tolist() == fa.SPA().seek(A, 4).indices.tolist()
 
 
+def test_names_that_are_too_long_are_refused_as_in_a_path(tmp_path):
+    address = f"file://{tmp_path}/{'a' * 300}.npy"
+    for door in (fa.open_matrix, fa.open, fa.verify, lambda path: fa.build(A, path)):
+        with pytest.raises(fa.errors.StoreError, match="is longer than a path or a name may be here"):
+            door(address)
+    np.save(tmp_path / ("é" * 100 + ".npy"), A)  # too long as it is written in the address
+    assert fa.open_matrix(f"file://{tmp_path}/{'%C3%A9' * 100}.npy").shape == A.shape
+
+
 def test_local_files_by_address_are_local(tmp_path):
     np.save(tmp_path / "a.npy", A)
     source = open_source(f"file://{tmp_path}/a.npy")

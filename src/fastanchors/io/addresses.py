@@ -38,8 +38,7 @@ def _file_path(address: str) -> Path:
     written = address.partition("://")[2].removeprefix("localhost")
     if not written:
         raise StoreError(f"{address} names no path")
-    path = Path(written)
-    return path if path.exists() else Path(unquote(written))
+    return _plain_path(written if os.path.exists(written) else unquote(written))
 
 
 def _plain_path(path: Any) -> Path:
@@ -72,6 +71,8 @@ def exists(path: Any) -> bool:
     try:
         return bool(path.exists())
     except OSError as error:
+        if isinstance(error, StoreError) or from_handler(error):
+            raise
         raise StoreError(f"cannot reach {path}: {error.strerror}") from error
 
 
