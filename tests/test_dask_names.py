@@ -76,3 +76,31 @@ def test_appended_partitions_bring_their_names(tmp_path, kind):
             found.append(names(S))
     assert found[0] == found[1]
     assert (found[0] is None) == (kind == "through all")
+
+
+TABLE = pd.DataFrame([[1.0, 0, 0], [0, 2, 0], [0, 0, 3], [1, 2, 3]], index=list("wxyz"), columns=list("abc"))
+TURNED = TABLE[["c", "a", "b"]]
+
+
+def test_columns_of_lazy_arguments_are_matched_by_name():
+    """Components and appended rows were computed as arrays, which have the columns in the order of the argument."""
+    lazy = dd.from_pandas(TURNED, npartitions=2, sort=False)
+    np.testing.assert_array_equal(fa.encode(TABLE, lazy, n_jobs=1), fa.encode(TABLE, TURNED, n_jobs=1))
+    W = fa.encode(TABLE, TURNED)
+    assert fa.metrics.reconstruction_error(TABLE, lazy, weights=W).relative < 1e-12
+    match = fa.metrics.matched_spectral_angle(TABLE, lazy)
+    assert match.mean < 1e-7
+    S = fa.SampleMatrix(dd.from_pandas(TABLE, npartitions=2, sort=False), None)
+    assert list(S.row_names) == list("wxyz")
+    S.append(lazy)
+    np.testing.assert_array_equal(S.raw_rows(np.arange(8)), np.concatenate([TABLE, TABLE]))
+
+
+def test_long_lazy_frames_are_ratings():
+    """They were taken for a matrix whose rows are users and whose columns are items: row numbers came out as items."""
+    long = pd.DataFrame({"user": [7, 7, 9, 9, 11], "item": [31, 99, 31, 50, 50], "rating": [5.0, 1, 4, 2, 3]})
+    found = fa.apps.recommend(dd.from_pandas(long, npartitions=2), [7, 11], 1, k=2, rng=0)
+    np.testing.assert_array_equal(found, fa.apps.recommend(long, [7, 11], 1, k=2, rng=0))
+    for column in ("user", "item", "rating"):
+        with pytest.raises(fa.errors.InvalidInputError, match=f"2 columns '{column}'; keep one of them"):
+            fa.apps.recommend(pd.concat([long, long[[column]]], axis=1), [7], 1)

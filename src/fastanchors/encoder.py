@@ -23,7 +23,7 @@ from .errors import InvalidInputError, InvalidTypeError
 from .greedy.nnls import NonnegativeSystem
 from .matrix import ArrayMatrix, RowMatrix, dense, open_matrix
 from .matrix.columns import column_order
-from .matrix.frames import is_labelled, labelled
+from .matrix.frames import in_memory
 from .matrix.scaled import FEW_DIGITS, divided, unit_of
 
 __all__ = ["AnchorSystem", "encode", "encode_rows", "error_norm"]
@@ -129,9 +129,7 @@ def _encode_lazy_block(rows: Rows, first_row: int, name: str, C: NDArray[np.floa
 
 def dense_components(components: Any, column_names: Sequence[str] | None = None) -> NDArray[np.float64]:
     """The anchors as a dense array, checked; the columns of a frame are put in the order of ``column_names``."""
-    names = None
-    if is_labelled(components):
-        components, _, names = labelled(components, name="components")
+    components, _, names = in_memory(components, "components")
     C = dense(as_matrix(components, signed=True, name="components"))
     if names is not None and column_names is not None and len(names) == len(column_names):
         order = column_order(names, column_names, "the components", "the data")

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._tables import as_frame
-from .._validate import as_array, as_matrix, as_numbers, check_index, check_size
+from .._validate import as_array, as_matrix, as_numbers, check_index, check_size, computed
 from ..errors import InvalidInputError, InvalidTypeError, StoreError, one_line
 from ..io.addresses import local_path
 from ..io.decoding import did_you_mean
@@ -75,13 +75,15 @@ class RatingsTable:
 
     @classmethod
     def from_frame(cls, frame: Any, *, user: str = "user", item: str = "item", rating: str = "rating") -> RatingsTable:
-        """Make a table from a long frame (pandas, polars or Arrow) with one rating per row; columns are given by name.
+        """Make a table from a long frame (pandas, polars, Arrow, Dask): one rating per row, columns given by name.
 
         Users and items keep their ids and are numbered in order of appearance. The last of repeated ratings is used.
         """
-        frame = as_frame(frame, "the frame")
+        frame = as_frame(computed(frame, "the frame"), "the frame")
         columns = list(getattr(frame, "columns", ()))
         for name in (user, item, rating):
+            if columns.count(name) > 1:
+                raise InvalidInputError(f"the frame has {columns.count(name)} columns {name!r}; keep one of them")
             if name not in columns:
                 raise InvalidInputError(
                     f"the frame has no column {name!r}{did_you_mean(name, [str(column) for column in columns])}; name "

@@ -23,6 +23,7 @@ from .._validate import (
     check_size,
     check_unmasked,
     computed,
+    is_dask,
     package,
 )
 from ..errors import InvalidInputError, RankError
@@ -291,7 +292,7 @@ def recommend(
     >>> fa.apps.recommend(ratings, [0, 1], 5, k=3, rng=0).shape
     (2, 5)
     """
-    if package(S) in ("pandas", "polars") or is_arrow(S):
+    if package(S) in ("pandas", "polars") or is_arrow(S) or (is_dask(S) and hasattr(S, "columns")):
         S = RatingsTable.from_frame(S, user=user, item=item, rating=rating)
     if isinstance(S, RatingsTable):
         users = computed(users, "users")

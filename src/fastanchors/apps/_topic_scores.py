@@ -16,7 +16,7 @@ from .._rng import RngLike, as_generator
 from .._validate import as_matrix
 from ..errors import InvalidInputError
 from ..matrix.columns import check_columns
-from ..matrix.frames import is_labelled, labelled
+from ..matrix.frames import in_memory
 from ..metrics import topic_coherence, topic_uniqueness
 from ._topic_update import check_fitted
 from ._topic_words import RELEVANCE, relevant_words
@@ -75,9 +75,7 @@ def compare_topics(model: Topics, counts: Any, *, rng: RngLike = 0) -> list[Topi
     'anchor words'
     """
     check_fitted(model, "model")
-    words = None
-    if is_labelled(counts):
-        counts, _, words = labelled(counts, name="counts")
+    counts, _, words = in_memory(counts, "counts")
     H = sp.csr_array(as_matrix(counts, name="counts"))
     if H.shape[1] != model.topics.shape[1]:
         raise InvalidInputError(f"counts have {H.shape[1]} words, the model {model.topics.shape[1]}; they must agree")

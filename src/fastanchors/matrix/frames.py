@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._tables import as_frame, is_arrow, is_named_array
-from .._validate import check_frame, is_anndata, is_dask, package, plain_dtype
+from .._validate import check_frame, computed, is_anndata, is_dask, package, plain_dtype
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from .contract import Rows
 
@@ -17,6 +17,7 @@ __all__ = [
     "column_labels",
     "frame_values",
     "holds_numbers",
+    "in_memory",
     "is_labelled",
     "label_place",
     "labelled",
@@ -51,6 +52,12 @@ def labelled(source: Any, *, layer: str | None = None, name: str = "A") -> Label
         return Labelled(_expression(source, layer), *names)
     frame, row_names = take_labels(source, name=name)
     return Labelled(frame_values(frame, name), row_names, column_labels(source, frame))
+
+
+def in_memory(source: Any, name: str) -> Labelled:
+    """Values and names of any matrix that has to be in memory: collections of Dask are computed."""
+    source = computed(source, name)
+    return labelled(source, name=name) if is_labelled(source) else Labelled(source, None, None)
 
 
 def column_labels(source: Any, frame: Any) -> list[str] | None:

@@ -18,7 +18,7 @@ from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix import dense
 from ..matrix.columns import column_order
 from ..matrix.contract import squared_norms_of
-from ..matrix.frames import is_labelled, labelled
+from ..matrix.frames import in_memory
 from ..matrix.scaled import FEW_DIGITS, divided, unit_of
 from ._reconstruction import blocks
 
@@ -210,9 +210,7 @@ def abundance_rmse(true: ArrayLike, found: ArrayLike, *, match: Match | None = N
 
 def _units(X: Any, name: str) -> tuple[NDArray[np.float64], list[str] | None]:
     """The rows of ``X`` with unit length, and the names of its columns."""
-    columns = None
-    if is_labelled(X):
-        X, _, columns = labelled(X, name=name)
+    X, _, columns = in_memory(X, name)
     x = dense(as_matrix(X, signed=True, name=name))
     x = np.ldexp(x, -np.frexp(np.abs(x).max(axis=1, keepdims=True))[1])  # squares neither overflow nor underflow
     length = np.linalg.norm(x, axis=1, keepdims=True)

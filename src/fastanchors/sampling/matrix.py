@@ -18,7 +18,7 @@ from ..matrix.array import ArrayMatrix
 from ..matrix.columns import column_order
 from ..matrix.contract import Mutable, Rows
 from ..matrix.cost import Cost
-from ..matrix.frames import is_labelled, labelled
+from ..matrix.frames import in_memory
 from .access_guard import AccessGuard, Reading, reads, writes
 from .block_stack import BlockStack
 from .drawing import Draws
@@ -95,10 +95,9 @@ class SampleMatrix(BlockStack, Draws, Mutable):
         column_names: Sequence[str] | None = None,
     ) -> None:
         self._set_normalize(normalize)
-        if is_labelled(A) or isinstance(A, ArrayMatrix):
-            A, rows, columns = labelled(A) if is_labelled(A) else (A.data, A.row_names, A.column_names)
-            row_names = rows if row_names is None else row_names
-            column_names = columns if column_names is None else column_names
+        A, rows, columns = (A.data, A.row_names, A.column_names) if isinstance(A, ArrayMatrix) else in_memory(A, "A")
+        row_names = rows if row_names is None else row_names
+        column_names = columns if column_names is None else column_names
         matrix = as_matrix(A, signed=normalize is None)
         check_squares(matrix)
         self._set_blocks([self._made(matrix)])
@@ -257,10 +256,8 @@ class SampleMatrix(BlockStack, Draws, Mutable):
         The columns of a frame are matched by name, if the matrix has names too.
         """
         signed = self._normalize is None
-        columns = None
-        if is_labelled(rows):
-            rows, labels, columns = labelled(rows, name="rows")
-            row_names = labels if row_names is None and self.row_names is not None else row_names
+        rows, labels, columns = in_memory(rows, "rows")
+        row_names = labels if row_names is None and self.row_names is not None else row_names
         matrix = as_matrix(rows, signed=signed, name="rows")
         if matrix.shape[1] != self.shape[1]:
             raise InvalidInputError(f"rows have {matrix.shape[1]} columns, the matrix has {self.shape[1]}")
