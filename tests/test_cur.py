@@ -87,3 +87,33 @@ def test_bad_indices_and_zero_matrices():
         found.query(4, 0)
     with pytest.raises(InvalidInputError, match="one-dimensional"):
         found.query([[0]], 0)
+
+
+@pytest.mark.parametrize("kinds", [8, 15])
+def test_the_exact_core_is_the_best_for_dependent_rows(kinds):
+    """Directions that only rounding made took places among the k, and were then dropped."""
+    gaps = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        A = rng.random((kinds, 40))[rng.choice(kinds, 200, p=rng.dirichlet(np.full(kinds, 0.4)))]
+        k = 5
+        try:
+            found = fa.cur(A, k, core="exact", rng=seed)
+        except RankError:
+            continue
+        C, R = A[:, found.columns], A[found.rows]
+        U, s, _ = np.linalg.svd(C, full_matrices=False)
+        _, t, Vt = np.linalg.svd(R, full_matrices=False)
+        U, Vt = U[:, s > 1e-10 * s[0]], Vt[t > 1e-10 * t[0]]
+        P, sigma, Qt = np.linalg.svd(U.T @ A @ Vt.T, full_matrices=False)
+        best = U @ ((P[:, :k] * sigma[:k]) @ Qt[:k]) @ Vt
+        gaps.append(found.error() / (np.linalg.norm(A - best) / np.linalg.norm(A)))
+    assert len(gaps) > 5
+    np.testing.assert_allclose(gaps, 1, rtol=1e-9)
+
+
+@pytest.mark.parametrize("core", ["sampled", "exact"])
+def test_draws_of_too_small_a_rank_are_refused(core):
+    A = np.random.default_rng(0).random((2, 30))[np.arange(200) % 2]
+    with pytest.raises(RankError, match="rank 2, below k = 4"):
+        fa.cur(A, 4, core=core, rng=0)

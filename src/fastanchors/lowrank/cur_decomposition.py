@@ -112,7 +112,7 @@ def cur(
     core
         ``"sampled"`` inverts the intersection W of the sampled rows and columns, scaled to unit lengths and truncated
         to rank k: U = D_c·(D_r·W·D_c)_k⁺·D_r. ``"exact"`` is the best core of rank k for these rows and columns,
-        U = R_C⁻¹·(Q_Cᵀ·A·Q_R)_k·R_R⁻ᵀ with C = Q_C·R_C and Rᵀ = Q_R·R_R, in one pass over A.
+        U = C⁺·(Q_C·Q_Cᵀ·A·Q_R·Q_Rᵀ)_k·R⁺ in one pass over A, with bases Q_C of the columns and Q_R of the rows drawn.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
@@ -166,7 +166,7 @@ def _sampled_core(S: SampleAccess, I: NDArray[np.intp], J: NDArray[np.intp], k: 
 
 @one_blas_thread()  # the order of summation must not depend on the number of threads
 def _exact_core(S: SampleAccess, I: NDArray[np.intp], J: NDArray[np.intp], k: int) -> NDArray[np.float64]:
-    Pr, sr, Qr = np.linalg.svd(dense(S.rows(I)), full_matrices=False)  # R = Pr·sr·Qr
+    Pr, sr, Qr = _thin_svd(dense(S.rows(I)))  # R = Pr·sr·Qr
     m = S.shape[0]
     C, AQ = np.empty((m, len(J))), np.empty((m, len(Qr)))
     step = max(1, BATCH_ENTRIES // S.shape[1])
@@ -174,20 +174,27 @@ def _exact_core(S: SampleAccess, I: NDArray[np.intp], J: NDArray[np.intp], k: in
         part = slice(start, start + block.shape[0])
         C[part] = dense(block[:, J])
         AQ[part] = block @ Qr.T
-    Pc, sc, Qc = np.linalg.svd(C, full_matrices=False)
+    Pc, sc, Qc = _thin_svd(C)
     X, sigma, Yt = np.linalg.svd(Pc.T @ AQ, full_matrices=False)
     _check_core(sigma, (len(I), len(J)), k)
     best = (X[:, :k] * sigma[:k]) @ Yt[:k]
-    return np.asarray((Qc.T * _inverted(sc)) @ best @ (Pr * _inverted(sr)).T)
+    return np.asarray((Qc.T / sc) @ best @ (Pr / sr).T)
 
 
-def _inverted(sigma: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1/σ, and 0 for values at the rounding level."""
-    return np.divide(1.0, sigma, out=np.zeros_like(sigma), where=sigma > sigma[0] * 1e-12)
+def _thin_svd(A: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """The singular value decomposition without directions that only rounding makes: bases of what A spans."""
+    P, sigma, Qt = np.linalg.svd(A, full_matrices=False)
+    rank = _rank(sigma)
+    return P[:, :rank], sigma[:rank], Qt[:rank]
+
+
+def _rank(sigma: NDArray[np.float64]) -> int:
+    """How many singular values are above the rounding level."""
+    return int(np.count_nonzero(sigma > sigma[0] * 1e-12))
 
 
 def _check_core(sigma: NDArray[np.float64], shape: tuple[int, int], k: int) -> None:
-    rank = int(np.count_nonzero(sigma > sigma[0] * 1e-12))
+    rank = _rank(sigma)
     if rank < k:
         raise RankError(
             f"the intersection of the {shape[0]} rows and {shape[1]} columns drawn has rank {rank}, below k = {k}; use "
