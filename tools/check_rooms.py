@@ -16,7 +16,7 @@ PACKAGE = "fastanchors"
 ORDER = [
     ["errors", "_version", "_types", "_lazy_names", "_openers", "_maps", "_signals", "_text"],
     ["_packing"],
-    ["_equality", "_tables"],
+    ["_distinct", "_equality", "_tables"],
     ["_jit", "_rng", "_parallel", "_params", "_replacing", "_units", "_validate"],
     ["matrix"],
     ["anchors"],

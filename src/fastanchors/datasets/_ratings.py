@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._distinct import distinct
 from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator, spawn
 from .._validate import check_memory, check_number, check_size
@@ -98,7 +99,7 @@ def ratings(
         number = np.minimum(child.geometric(1.0 / per_user, stop - start), items)
         user = np.repeat(np.arange(start, stop), number)
         item = order[np.searchsorted(law, child.random(user.size), side="right")]
-        pairs = np.unique(user * np.int64(items) + item)  # a user rates an item once
+        pairs = distinct(user * np.int64(items) + item)  # a user rates an item once
         user, item = pairs // items, pairs % items
         liking = np.einsum("ij,ji->i", weights[user], components[:, item])
         stars = np.clip(np.round(2 * (liking + noise * child.standard_normal(user.size))) / 2, 0.5, 5.0)

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._distinct import distinct
 from ..greedy.reader import Reader, too_large
 from ..greedy.residuals import Residuals
 from ..greedy.successive import default_tolerance
@@ -156,7 +157,7 @@ class Coreset:
     @classmethod
     def read(cls, data: MeteredMatrix, indices: NDArray[np.int64]) -> Coreset:
         """Those rows of ``data``, read now."""
-        indices = np.unique(indices).astype(np.int64)
+        indices = distinct(indices).astype(np.int64)
         rows = data.rows(indices)
         squared_norms = squared_norms_of(rows)
         beyond = indices[~np.isfinite(squared_norms)]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from .._distinct import distinct
 from .._parallel import one_blas_thread
 from ..io.row_source import block_bytes
 from ..matrix.contract import Rows
@@ -187,7 +188,7 @@ class _Proof:
 
     def join(self, rows: NDArray[np.int64]) -> bool:
         """Read those rows into the coreset, up to the allowance and the memory; False if these were too small."""
-        rows = np.unique(rows[~self.known[rows]])
+        rows = distinct(rows[~self.known[rows]])
         fits = min(self.room, self.data.fitting(rows, block_bytes(self.coreset.rows)))
         enough = rows.size <= fits
         rows = rows[:fits]

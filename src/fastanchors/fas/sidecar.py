@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._distinct import distinct
 from .._parallel import SharedLock
 from ..errors import CorruptStoreError
 from ..matrix.contract import Mutable, Rows
@@ -374,7 +375,7 @@ def renew_index(
             parts.append(empty_part(stop - start, V.shape[1], start))  # all of it is read with the changed rows
         else:
             return None
-    drawn = np.unique(_pilot(parts, pilot, rng))
+    drawn = distinct(_pilot(parts, pilot, rng))
     least = min(drawn.size, steps)
     while data.fitting(drawn) < drawn.size:
         drawn = drawn[::2]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._distinct import distinct
 from ..matrix.contract import SINGLE
 from .coordinates import products
 
@@ -143,7 +144,7 @@ class Extremes:
         if not self._noted:
             return np.zeros(0, np.int64)
         self._choose()
-        return np.unique(self._noted[0][1])
+        return distinct(self._noted[0][1])
 
     def __getstate__(self) -> dict[str, object]:
         return {key: value for key, value in self.__dict__.items() if key != "_lock"}

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._distinct import distinct
 from .._parallel import one_blas_thread
 from .._rng import RngLike, as_generator
 from .._validate import check_choice, check_index, check_rank, check_size
@@ -148,8 +149,8 @@ def cur(
     if not access.frobenius_norm > 0:
         raise InvalidInputError("every entry of the matrix is zero: there is nothing to sample from")
     generator = as_generator(rng)
-    I = np.unique(np.asarray(access.sample_rows(r, rng=generator), dtype=np.intp))
-    J = np.unique(np.asarray(access.sample_columns(c, rng=generator), dtype=np.intp))
+    I = distinct(np.asarray(access.sample_rows(r, rng=generator), dtype=np.intp))
+    J = distinct(np.asarray(access.sample_columns(c, rng=generator), dtype=np.intp))
     make = _sampled_core if core == "sampled" else _exact_core
     return CUR(access, I, J, make(access, I, J, k))
 

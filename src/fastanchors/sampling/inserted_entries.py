@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._distinct import distinct
 from .._jit import jit
 from .segment_trees import LEAF, LEAF_BITS, NO_SCALE, Array, Forest, Int, fresh_nodes, renew
 
@@ -63,7 +64,7 @@ class Pools:
             if done < len(s):
                 self._grow(int(self.used[0]) + 2 * int(self.length[s[done]]) + 1)
         if moved.any():  # rebuild the trees of moved pools
-            which = np.unique(s[moved])
+            which = distinct(s[moved])
             leaves = ((self.forest.end[which] - self.forest.begin[which] - 1) // LEAF + 1).astype(np.int64)
             number = np.arange(leaves.sum()) - np.repeat(np.cumsum(leaves) - leaves, leaves)
             renew(self.forest, scale, np.repeat(which, leaves), number)

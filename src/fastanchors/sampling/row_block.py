@@ -20,6 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from .._distinct import distinct
 from ..errors import CorruptStoreError
 from ..matrix.contract import Rows
 from .entry_kernels import NO_SUMS, InsertedSums, renew_sums
@@ -227,7 +228,7 @@ class Block(ABC):
     def _rewrite(self, i: Array) -> None:
         """Update the entries of rows with a new scale in the column trees."""
         if self.has_columns:
-            self._renew_totals(self._renew_columns(np.unique(i)))
+            self._renew_totals(self._renew_columns(distinct(i)))
 
     def _renew_totals(self, j: Array) -> None:
         """Update the totals of columns after their trees have changed."""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .._distinct import distinct
 from .._parallel import ResetInForks
 from .._signals import deferred_signals
 
@@ -206,7 +207,7 @@ class WriteLog(ResetInForks):
             rows = np.array(self._tail[max(0, cursor - self._begin) :], dtype=np.int64)
             if cursor < self._begin:
                 rows = np.concatenate([self._rows[self._last >= cursor], rows])
-        return np.unique(rows[rows != _APPENDED])
+        return distinct(rows[rows != _APPENDED])
 
     def written_since(self, cursor: int) -> int:
         """Number of row writes logged since ``cursor``."""

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._distinct import distinct
 from .._maps import release_pages
 from .._rng import RngLike
 from .._validate import check_index
@@ -176,7 +177,7 @@ class StoreContent(SampleDelegate, SidecarHost):
         """Rows that differ from their shard's file, and rows that have no file yet; sorted."""
         self._matrix._flush()
         written = self._log.rows_written_since(self._written_at)
-        return np.unique(np.concatenate([written, *self._mapped.unwritten_rows(self._starts)]))
+        return distinct(np.concatenate([written, *self._mapped.unwritten_rows(self._starts)]))
 
     def rows_once(self, indices: ArrayLike) -> Rows:
         """Like :meth:`rows`, but releases the mapped pages afterwards, to save memory in long scans."""

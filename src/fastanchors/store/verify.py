@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._distinct import distinct
 from ..errors import CorruptStoreError, StoreError
 from ..io.addresses import local_path
 from ..sampling.row_block import Block
@@ -146,7 +147,7 @@ def _check_block(block: Block, place: Path) -> None:
 
 def _check_current(store: Store, journal: Path) -> None:
     """Check the trees of blocks that the journal has changed or added."""
-    changed = np.unique(np.searchsorted(store._starts, store.changed_rows, side="right") - 1)
+    changed = distinct(np.searchsorted(store._starts, store.changed_rows, side="right") - 1)
     try:
         for b in changed.tolist():
             store._blocks[b].check()
