@@ -17,8 +17,6 @@ def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
     and, for numbers that are mostly different, many times as long.
     """
     result = np.sort(numbers)
-    if result.size:
-        first = np.ones(result.size, np.bool_)
-        np.not_equal(result[1:], result[:-1], out=first[1:])
-        result = result[first]
-    return result
+    first = np.ones(result.size, np.bool_)
+    np.not_equal(result[1:], result[:-1], out=first[1:])
+    return result if first.all() else result[first]

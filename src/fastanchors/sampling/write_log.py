@@ -25,7 +25,8 @@ from .._signals import deferred_signals
 
 __all__ = ["Entries", "Overflow", "WriteLog", "joined"]
 
-_TAIL = 1 << 16  # length of the tail at which repeated rows are merged
+_TAIL = 1 << 16  # length of the tail at which repeated rows are merged, ...
+_TAIL_SHARE = 4  # ... or this part of the rows that were merged before, if that is more
 _BUFFER = 1 << 12  # size of the buffer of single entries
 _APPENDED = -1  # in place of a row number: rows were appended
 _JOIN = 1 << 12  # operations after which neighbours are joined, because few long arrays take less memory
@@ -207,7 +208,8 @@ class WriteLog(ResetInForks):
             rows = np.array(self._tail[max(0, cursor - self._begin) :], dtype=np.int64)
             if cursor < self._begin:
                 rows = np.concatenate([self._rows[self._last >= cursor], rows])
-        return distinct(rows[rows != _APPENDED])
+        rows = distinct(rows)
+        return rows[np.searchsorted(rows, 0) :]  # without _APPENDED
 
     def written_since(self, cursor: int) -> int:
         """Number of row writes logged since ``cursor``."""
@@ -231,15 +233,29 @@ class WriteLog(ResetInForks):
         """Whether there are changes that are not durable yet."""
         return bool(self._buffer) or bool(self._operations) or bool(self.overflow)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows that are logged; the operations are not counted."""
+        return self._rows.nbytes + self._last.nbytes + len(self._tail) * self._tail.itemsize
+
     def _merge(self) -> None:
         """Keep only the last write of each row."""
-        rows = np.concatenate([self._rows, np.array(self._tail, dtype=np.int64)])
-        numbers = np.concatenate([self._last, self._begin + np.arange(len(self._tail))])
-        self._begin += len(self._tail)
-        self._rows, first = np.unique(rows[::-1], return_index=True)
-        self._last = numbers[::-1][first]
-        self._tail = array("q")
-        self._limit = max(_TAIL, len(self._rows))
+        tail = np.array(self._tail, dtype=np.int64)
+        order = np.argsort(tail, kind="stable")
+        ends = np.append(tail[order[1:]] != tail[order[:-1]], True)  # the last write of each row of the tail
+        order = order[ends]
+        rows, numbers = tail[order], self._begin + order
+        at = np.searchsorted(self._rows, rows)
+        known = at < len(self._rows)
+        known[known] = self._rows[at[known]] == rows[known]
+        self._last[at[known]] = numbers[known]  # readers find these rows in the tail as well
+        at, rows, numbers = at[~known], rows[~known], numbers[~known]
+        rows, last = np.insert(self._rows, at, rows), np.insert(self._last, at, numbers)
+        with deferred_signals():
+            self._rows, self._last = rows, last
+            self._begin += len(tail)
+            self._tail = array("q")
+            self._limit = max(_TAIL, len(rows) // _TAIL_SHARE)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "lock"}

@@ -156,7 +156,7 @@ def _runs(store: Any) -> Iterator[tuple[int, int, bool]]:
     Rewritten are blocks that have changed or have no file, and small blocks next to each other or to these.
     """
     rewrite = np.array([shard is None for shard in store._mapped.shards])
-    rewrite[np.searchsorted(store._starts, store.changed_rows, side="right") - 1] = True
+    rewrite[list(store._changed_blocks())] = True
     candidate = rewrite | _small(store)
     bounds = [0, *(np.flatnonzero(np.diff(candidate)) + 1).tolist(), len(candidate)]
     for first, last in itertools.pairwise(bounds):

@@ -177,7 +177,8 @@ class StoreContent(SampleDelegate, SidecarHost):
         """Rows that differ from their shard's file, and rows that have no file yet; sorted."""
         self._matrix._flush()
         written = self._log.rows_written_since(self._written_at)
-        return distinct(np.concatenate([written, *self._mapped.unwritten_rows(self._starts)]))
+        unwritten = self._mapped.unwritten_rows(self._starts)
+        return distinct(np.concatenate([written, *unwritten])) if unwritten else written
 
     def rows_once(self, indices: ArrayLike) -> Rows:
         """Like :meth:`rows`, but releases the mapped pages afterwards, to save memory in long scans."""
@@ -206,12 +207,12 @@ class StoreContent(SampleDelegate, SidecarHost):
         return self._matrix.map_stored(function, *shared, block_rows=block_rows, passed=passed)
 
     def _changed_blocks(self) -> set[int]:
-        """Numbers of the blocks that differ from their files; kept until the next change, for passes in many pieces."""
+        """Numbers of the blocks that differ from their files, or have none; kept until the next change."""
         self._matrix._flush()
         cursor, known = self._log.end, self._changed
         if known is None or known[0] != cursor:
-            places = np.searchsorted(self._starts, self.changed_rows, side="right") - 1
-            known = self._changed = cursor, set(places.tolist())
+            numbers = np.flatnonzero(np.diff(np.searchsorted(self.changed_rows, self._starts)))
+            known = self._changed = cursor, set(numbers.tolist())
         return known[1]
 
     def __repr__(self) -> str:

@@ -1,10 +1,11 @@
 """A sample matrix whose blocks are mapped from files, with a limit on the memory of changed pages.
 
 A write to a mapped block copies the pages it touches, about ten per entry, and rows appended to the journal are blocks
-in memory. If these would exceed half of the memory limit, the blocks with most of them are written to scratch files.
-From then on writes to these blocks go to the file, and the system can drop and reload their pages: a block moves once.
-Where room is short, a sparse block that is rebuilt, because it has many new entries, puts them in such a file too. The
-files of the store do not change. Scratch files are unlinked at once, so they disappear with the process.
+in memory. If these and the log of written rows would exceed half of the memory limit, the blocks with most of them are
+written to scratch files. From then on writes to these blocks go to the file, and the system can drop and reload their
+pages: a block moves once. Where room is short, a sparse block that is rebuilt, because it has many new entries, puts
+them in such a file too. The files of the store do not change. Scratch files are unlinked at once, so they disappear
+with the process.
 """
 
 from __future__ import annotations
@@ -78,13 +79,13 @@ class MappedMatrix(SampleMatrix):
         if self._folder is not None:
             self._dirty[len(blocks) - 1] = blocks[-1], blocks[-1].nbytes
             with suppress(StoreError):
-                self._make_room(self._limit)
+                self._make_room(self._room)
 
     def _write(self, i: Array, j: Array, x: Array) -> None:
         """Write validated entries block by block; all of them, or none if the disk has no room for scratch files."""
         if self._folder is None:
             super()._write(i, j, x)
-        elif not self._moved_blocks and self.changed_bytes + len(i) * DIRTY_BYTES <= self._limit:
+        elif not self._moved_blocks and self.changed_bytes + len(i) * DIRTY_BYTES <= self._room:
             for b, at, local in self._split_rows(i):
                 self._write_to(b, local, j[at], x[at], self._changed(b) + len(local) * DIRTY_BYTES)
         else:
@@ -100,7 +101,7 @@ class MappedMatrix(SampleMatrix):
 
     def _write_in_steps(self, i: Array, j: Array, x: Array) -> None:
         """Write a bounded number of entries at a time, because room is short."""
-        step = max(1, self._limit // DIRTY_BYTES)
+        step = max(1, self._room // DIRTY_BYTES)
         # Entries that share pages were counted one by one.
         self._dirty = {b: (block, min(size, block.nbytes)) for b, (block, size) in self._dirty.items()}
         for b, at, local in self._split_rows(i):
@@ -112,7 +113,7 @@ class MappedMatrix(SampleMatrix):
     def _write_to(self, b: int, i: Array, j: Array, x: Array, changed: int) -> None:
         """Write entries of one block, after which ``changed`` bytes of it are changed, or all if it was rebuilt."""
         block, before = self._held[b], self._held[b].sides
-        self._prepare(block, self.changed_bytes - self._changed(b) + _REBUILT * block.nbytes > self._limit)
+        self._prepare(block, self.changed_bytes - self._changed(b) + _REBUILT * block.nbytes > self._room)
         block.write(i, j, x)
         if block.sides is not before:  # many new entries: the block was rebuilt
             changed = block.nbytes
@@ -126,11 +127,16 @@ class MappedMatrix(SampleMatrix):
         block = self._held[b]
         size, moved = block.nbytes, any(other is block for other in self._moved_blocks)
         changed = min(self._changed(b) + (0 if moved else len(i) * DIRTY_BYTES), size)
-        self._make_room(self._limit - changed, keep=b)
+        self._make_room(self._room - changed, keep=b)
         self._write_to(b, i, j, x, changed)
         grown = block.nbytes  # new entries are in memory
         self._dirty[b] = block, min(self._changed(b) + max(0, grown - size), grown)
-        self._make_room(self._limit)
+        self._make_room(self._room)
+
+    @property
+    def _room(self) -> int:
+        """Bytes that may be changed pages: half of the memory limit, less the log of written rows."""
+        return max(self._limit // 4, self._limit - self._log.nbytes)
 
     @property
     def changed_bytes(self) -> int:

@@ -8,9 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from .._distinct import distinct
 from ..errors import CorruptStoreError, StoreError
 from ..io.addresses import local_path
 from ..sampling.row_block import Block
@@ -147,9 +144,8 @@ def _check_block(block: Block, place: Path) -> None:
 
 def _check_current(store: Store, journal: Path) -> None:
     """Check the trees of blocks that the journal has changed or added."""
-    changed = distinct(np.searchsorted(store._starts, store.changed_rows, side="right") - 1)
     try:
-        for b in changed.tolist():
+        for b in sorted(store._changed_blocks()):
             store._blocks[b].check()
     except CorruptStoreError as error:
         raise CorruptStoreError(f"{journal}, replayed: {error}") from None
