@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.errors import InvalidInputError
+from fastanchors.errors import InvalidInputError, RankError
 from fastanchors.matrix.scaled import scale_rows
 
 X = fa.datasets.separable(60, 10, 3, noise=0.02, rng=0).A
@@ -112,3 +112,17 @@ def test_a_sum_that_overflows_names_the_row_of_the_whole_matrix():
 def test_sums_of_rows_that_overflow_are_one_error_without_a_warning(kind):
     with pytest.raises(InvalidInputError):
         fa.FAS().seek(kind([[1.0, 2.0], [1.5e308, 1.5e308]]), 1)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_rows_whose_squares_underflow_beside_others(make):
+    A = np.array([[0, 2, 0, 2, 2, 1, 3], [3, 1, 1, 2, 2, 2, 2], [3, 2, 2, 2, 1, 2, 0], [3, 0, 2, 0, 1, 2, 0.0]])
+    A = np.ldexp(A, [[-442], [-539], [-533], [-548]])
+    found = fa.SPA(tol=0, allow_fewer=True).seek(make(A), 2)
+    assert found.indices.tolist() == [0, 2]
+
+
+def test_a_robust_seek_among_rows_of_extreme_sizes_is_one_error_without_a_warning():
+    A = [[1.9e78, 0], [9e-44, 3.7e78], [1.8e-153, 0], [0, 0], [4.4e12, 1.4e-166]]
+    with pytest.raises(RankError, match="set aside"):
+        fa.SPA(robust="neighbours").seek(A, 2)

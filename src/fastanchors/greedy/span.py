@@ -20,6 +20,7 @@ __all__ = ["NEGLIGIBLE", "Span"]
 
 NEGLIGIBLE = 1e-9  # relative error of a squared residual that is negligible compared with TIE
 _CHUNK = 1 << 20  # entries in double precision projected together
+_LOST = float(np.finfo(np.float64).tiny)  # squares lose less than this by underflow
 _SHRUNK = 1e-5  # a residual smaller than this, relative to its point, is orthogonalised once more
 
 
@@ -96,7 +97,8 @@ class Span:
         if not self.reader.sparse:
             return self._projected_out(rows)
         squares, removed = self.reader.removed(rows, self.basis, single=False)
-        known = Leaders(rows, squares - removed, self.slack(single=False) * squares, squares)
+        errors = self.slack(single=False) * squares + _LOST
+        known = Leaders(rows, squares - removed, errors, squares)
         doubtful = np.flatnonzero(known.errors > NEGLIGIBLE * known.values)
         if doubtful.size:
             better = self._projected_out(rows[doubtful])

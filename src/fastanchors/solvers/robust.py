@@ -189,7 +189,8 @@ def _usual_radius(residuals: Residuals, count: int) -> float:
     if sizes.size == 0:
         return _LEAST
     squared = residuals.values[:, None] + sizes - 2 * _products(residuals, rests)
-    reach = np.sqrt(np.maximum(np.partition(squared, count - 1, axis=0)[count - 1] / sizes, 0.0))
+    with np.errstate(over="ignore"):  # beside rows of another size
+        reach = np.sqrt(np.maximum(np.partition(squared, count - 1, axis=0)[count - 1] / sizes, 0.0))
     return float(np.clip(_ROOM * np.median(reach), _LEAST, _MOST))
 
 
