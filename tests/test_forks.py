@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import fastanchors as fa
-from fastanchors._parallel import SharedLock
+from fastanchors import _parallel
+from fastanchors._parallel import SharedLock, one_blas_thread
 from fastanchors.errors import ConcurrentAccessError, StoreError
 from fastanchors.sampling.access_guard import Writing
 
@@ -89,6 +92,32 @@ def test_a_shared_lock_is_free_in_a_fork():
 
     with Elsewhere(lock):
         assert in_a_fork(work) == 0
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_fork_limits_blas_and_restores_its_threads(inside, elsewhere):
+    """Whether its thread was inside the limit, or another one, which does not exist in the fork."""
+
+    def threads():
+        return {library.get_num_threads() for library in _parallel._blas()}
+
+    def check():
+        assert threads() == {2}
+        with one_blas_thread():
+            assert threads() == {1}
+        assert threads() == {2}
+
+    def leave():
+        assert threads() == {1}
+        limit.__exit__(None, None, None)
+        check()
+
+    with threadpool_limits(2, "blas"), Elsewhere(*[one_blas_thread()] * elsewhere):
+        limit = one_blas_thread() if inside else nullcontext()
+        with limit:
+            assert in_a_fork(leave if inside else check) == 0
+        assert threads() == {1 if elsewhere else 2}
 
 
 def test_what_another_thread_was_writing_is_refused_in_a_fork(S):

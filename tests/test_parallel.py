@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from concurrent.futures import thread as executors
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -216,6 +217,31 @@ def test_results_do_not_depend_on_the_threads_of_blas():
         together = list(results())
     for one, many in zip(alone, together, strict=True):
         np.testing.assert_array_equal(one, many)
+
+
+def test_every_thread_may_limit_blas_and_restore_it():
+    """threadpoolctl ignores all threads but the first that has set a number."""
+
+    def threads():
+        return {library.get_num_threads() for library in _parallel._blas()}
+
+    def elsewhere():
+        with _parallel.one_blas_thread():
+            inside.set()
+            found.append(threads())
+            assert go_on.wait(10)
+
+    for main_too in (False, True):
+        found, inside, go_on = [], threading.Event(), threading.Event()
+        with threadpool_limits(2, "blas"):
+            with _parallel.one_blas_thread() if main_too else nullcontext():
+                other = threading.Thread(target=elsewhere)
+                other.start()
+                assert inside.wait(10)
+            assert threads() == {1}
+            go_on.set()
+            other.join()
+            assert (found, threads()) == ([{1}], {2})
 
 
 class Interrupted(Exception):

@@ -268,10 +268,13 @@ _WITH_LOCKS: weakref.WeakSet[ResetInForks] = weakref.WeakSet()
 
 def _after_fork() -> None:
     global _lock, _inside_blas_limit
-    _lock, _inside_blas_limit = threading.Lock(), 0
+    _lock = threading.Lock()
     _pools.clear()
     for item in list(_WITH_LOCKS):
         item.after_fork()
+    before, _inside_blas_limit = _inside_blas_limit, getattr(_here, "inside_blas_limit", 0)
+    if before and not _inside_blas_limit:  # only other threads were inside, and this process does not have them
+        _set_blas_threads(_blas_limits)
 
 
 if hasattr(os, "register_at_fork"):
@@ -298,16 +301,28 @@ def one_blas_thread() -> Iterator[None]:
                 _blas_limits = [library.get_num_threads() for library in _blas()]
                 _set_blas_threads([count and 1 for count in _blas_limits])
             _inside_blas_limit += 1
+            _here.inside_blas_limit = getattr(_here, "inside_blas_limit", 0) + 1
             inside = True
         yield
     finally:
         with deferred_signals(), _lock:
-            _inside_blas_limit -= inside
-            if inside and _inside_blas_limit == 0:
-                _set_blas_threads(_blas_limits)
+            if inside:
+                _inside_blas_limit -= 1
+                _here.inside_blas_limit -= 1
+                if _inside_blas_limit == 0:
+                    _set_blas_threads(_blas_limits)
 
 
 def _set_blas_threads(counts: Sequence[int | None]) -> None:
     for library, count in zip(_blas(), counts):
         if count is not None:  # None: the library does not report its number of threads
+            _take_control(library)
             library.set_num_threads(count)
+            _take_control(library)  # other threads of the program may set it, too
+
+
+def _take_control(library: Any) -> None:
+    """Let this thread set the number of threads: threadpoolctl 3.8 ignores all but the first that sets it."""
+    clear = getattr(library, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
