@@ -29,7 +29,7 @@ from fastanchors.errors import (
     TooLargeError,
     one_line,
 )
-from fastanchors.io import open_source
+from fastanchors.io import open_source, scratch
 from fastanchors.io.records import record_chunks, split_fields
 from fastanchors.io.scratch import TemporaryFolder
 from fastanchors.io.text import read_texts
@@ -446,6 +446,21 @@ def test_temporary_directories_of_killed_processes_are_removed_by_the_next(tmp_p
                 [Path(living).name, Path(other).name, foreign.name]
             )
     assert list(tmp_path.iterdir()) == [foreign]
+
+
+def test_a_new_temporary_directory_is_locked_by_its_process_only(tmp_path, monkeypatch):
+    """One that another process locked meanwhile would have no lock of its own, and be removed later."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    new, old = tmp_path / "fastanchors-new", tmp_path / "fastanchors-old"
+    for folder in (new, old):
+        folder.mkdir()
+        (folder / ".alive").touch()
+    os.utime(old, (1, 1))
+    tried, locked = [], scratch._locked
+    monkeypatch.setattr(scratch, "_locked", lambda folder, *flags: tried.append(folder) or locked(folder, *flags))
+    with TemporaryFolder() as own:
+        assert tried == [old, Path(own)]
+    assert list(tmp_path.iterdir()) == [new]
 
 
 @pytest.mark.parametrize("use", [lambda path: fa.SPA().seek(path, 2), fa.io.open_source, fa.open, fa.verify])

@@ -95,8 +95,9 @@ def _remove_dead() -> None:
     """Remove temporary directories of processes that have ended; errors are ignored."""
     with suppress(OSError):
         for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+            if folder.lstat().st_mtime > time.time() - _YOUNG:  # its process may be about to lock it
+                continue
             alive = _locked(folder)
             if alive is not None:
                 with alive:
-                    if folder.stat().st_mtime < time.time() - _YOUNG:  # a new one may not be locked yet
-                        shutil.rmtree(folder, ignore_errors=True)
+                    shutil.rmtree(folder, ignore_errors=True)
