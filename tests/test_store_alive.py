@@ -209,6 +209,25 @@ def test_closed_store(made):
             use()
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="needs the names of mapped files")
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_a_closed_store_that_is_still_referred_to_has_no_file_open(made, mode):
+    path, A = made
+    S = fa.open(path, mode, sidecars=())
+    S.rows([3])
+    if mode == "r+":
+        S.append(A[:5])
+        S.commit()
+        S.compact()
+        S.rows([3])
+    S.close()
+    with open("/proc/self/maps") as maps:
+        assert str(path) not in maps.read()
+    for use in (lambda: S.row_names, lambda: S.shared_arrays("fas"), lambda: S.sidecar_arrays("fas")):
+        with pytest.raises(StoreError, match="is closed"):
+            use()
+
+
 def test_pickle_sends_the_path(made):
     path, _ = made
     with fa.open(path, mode="r+") as S:

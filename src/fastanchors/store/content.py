@@ -279,7 +279,7 @@ def _batches(records: Sequence[Record]) -> Iterator[list[Record]]:
 
 
 class ClosedMatrix:
-    """Placeholder for the matrix of a closed store: every use raises."""
+    """Placeholder for the matrix and the shards of a closed store: every use raises."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

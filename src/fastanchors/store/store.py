@@ -388,8 +388,8 @@ class Store(StoreContent):
         """Release the files and the lock."""
         with deferred_signals():
             self._writer.release()
-            self._matrix = ClosedMatrix(self.path)  # type: ignore[assignment]
-            self._mapped.row_names = self._mapped.column_names = None
+            self._matrix = self._mapped = ClosedMatrix(self.path)  # type: ignore[assignment]
+            self._sidecars = {}
             if self._pending is not None:
                 self._pending.close()
 
