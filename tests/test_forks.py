@@ -16,6 +16,7 @@ from fastanchors import _parallel
 from fastanchors._parallel import SharedLock, one_blas_thread
 from fastanchors.errors import ConcurrentAccessError, StoreError
 from fastanchors.sampling.access_guard import Writing
+from fastanchors.sampling.write_log import WriteLog
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 
@@ -118,6 +119,26 @@ def test_a_fork_limits_blas_and_restores_its_threads(inside, elsewhere):
         with limit:
             assert in_a_fork(leave if inside else check) == 0
         assert threads() == {1 if elsewhere else 2}
+
+
+def test_entries_that_another_thread_was_about_to_write_are_written_in_a_fork():
+    log, inside, go_on, written = WriteLog(), threading.Event(), threading.Event(), []
+    log.buffer(0, 1, 2.0)
+
+    def slow(_):
+        inside.set()
+        assert go_on.wait(10)
+
+    def work():
+        log.flush(written.append)
+        assert written[0].values.tolist() == [2.0]
+
+    thread = threading.Thread(target=log.flush, args=(slow,))
+    thread.start()
+    assert inside.wait(10)
+    assert in_a_fork(work) == 0
+    go_on.set()
+    thread.join()
 
 
 def test_what_another_thread_was_writing_is_refused_in_a_fork(S):

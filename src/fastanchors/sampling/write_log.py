@@ -267,6 +267,7 @@ class WriteLog(ResetInForks):
 
     def after_fork(self) -> None:
         self.lock = threading.RLock()
+        self._flushing = False  # another thread was, and the entries are still in the buffer
 
 
 def joined(operations: list[Any]) -> list[Any]:
