@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._signals import pass_on
 from ..errors import InvalidInputError, StoreError
 
 __all__ = ["BOM", "check_encoding", "decoded", "did_you_mean", "missing", "texts_of"]
@@ -54,7 +55,8 @@ def missing(path: Path, also: str = "") -> StoreError:
         return StoreError(f"{path} is a link to {os.readlink(path)}, which does not exist{also}")
     try:
         near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         near = []
     hint = f"; did you mean {path.with_name(near[0])}?" if near else ""
     return StoreError(f"{path} does not exist{hint}{also}")

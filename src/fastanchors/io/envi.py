@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._signals import pass_on
 from ..errors import StoreError
 from .decoding import BOM
 from .row_source import Source
@@ -178,7 +179,8 @@ def image_files(path: Path) -> list[Path]:
     """The header and the raw file of the ENVI image that ``path`` names; ``path`` alone if it names none."""
     try:
         other = _data_file(path) if path.suffix.lower() == ".hdr" else find_header(path)
-    except (OSError, ValueError):  # StoreError is an OSError
+    except (OSError, ValueError) as error:  # StoreError is an OSError
+        pass_on(error)
         other = None
     return [path] if other is None else [path, other]
 
@@ -195,7 +197,8 @@ def _begins(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(16)
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return b""
 
 
@@ -204,6 +207,7 @@ def header_fields(path: Path) -> dict[str, str]:
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
+        pass_on(error)
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     if not text.lstrip("\ufeff").startswith("ENVI"):
         raise StoreError(f"{path} is not an ENVI header: its first line is not 'ENVI'")
