@@ -144,6 +144,23 @@ map info = {{UTM, 1, 1, 500000, 4000000, 30, 30, 33, North, WGS-84}}
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("{a{1}, b{2}, c,\n d {x}, e}", ["a{1}", "b{2}", "c", "d {x}", "e"]),
+        ("{a{1}, b, c, d, e{2}}", ["a{1}", "b", "c", "d", "e{2}"]),
+        ("{a{1, b, c, d, e}", ["a{1", "b", "c", "d", "e"]),
+        ("{{a, b, c, d, e}}", list("abcde")),
+    ],
+)
+def test_names_in_an_envi_header_may_contain_braces(tmp_path, written, names):
+    """The value ended at the first brace that closes: all names were dropped."""
+    waves = ", ".join(map(str, WAVES))
+    source = open_source(write_envi(tmp_path, more=f"band names = {written}\nwavelength = {{{waves}}}\n"))
+    assert source.column_names == names
+    assert source.scene.wavelengths.tolist() == WAVES
+
+
 def test_pixels_without_data_are_detected_before_scaling():
     scene = SceneInfo((1, 4), ignore=-9999, good_bands=np.array([True, False]), scale=np.array([0.1, 0.1]))
     block = np.array([[-9999, 5], [1, -9999], [np.nan, 1], [2, 3]])
