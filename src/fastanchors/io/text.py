@@ -140,7 +140,7 @@ def read_texts(
         What to do with invalid bytes: raise an error, or replace each by U+FFFD and count them.
     """
     check_choice(errors, ("strict", "replace"), name="errors")
-    decoder = _Decoder(check_encoding(encoding), errors)
+    decoder = _Decoder(check_encoding(encoding, whole=True), errors)
     with reading(path):
         names, texts = _read(path, column, title, header, decoder)
     if not texts:
