@@ -486,6 +486,18 @@ def test_axes_of_an_image_are_known_by_name(tmp_path, kind, axes, names, facts):
     np.testing.assert_array_equal(whole(source).reshape(4, 3, 5, order=scene.order), CUBE)
 
 
+@pytest.mark.parametrize("unit", ["nm", "µm", "Micrometers", "nanometre", "m", None])
+@pytest.mark.parametrize("band", ["band", "b"])
+@pytest.mark.parametrize("kind", ["netcdf", "xarray"])
+def test_coordinates_of_the_bands_in_the_unit_of_wavelengths_are_these(tmp_path, kind, band, unit):
+    """They were known by the name alone."""
+    given = ("x", "y", "wavelength"), {"wavelength": band}, {"wavelength": {} if unit is None else {"units": unit}}
+    source = open_source(write_netcdf(tmp_path / "a.nc", *given) if kind == "netcdf" else as_xarray(*given))
+    known = unit not in ("m", None)
+    assert source.scene.units == (unit if known else None)
+    np.testing.assert_array_equal(source.scene.wavelengths, COORDINATES["wavelength"] if known else None)
+
+
 @pytest.mark.parametrize("axes", list(itertools.permutations(("y", "x", "wavelength"))))
 @pytest.mark.parametrize("band", ["b", "time", "Feature No. 1"])
 @pytest.mark.parametrize("kind", ["netcdf", "labels of hdf5", "xarray"])
