@@ -144,6 +144,23 @@ map info = {{UTM, 1, 1, 500000, 4000000, 30, 30, 33, North, WGS-84}}
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("{a{1}, b{2}, c,\n d {x}, e}", ["a{1}", "b{2}", "c", "d {x}", "e"]),
+        ("{a{1}, b, c, d, e{2}}", ["a{1}", "b", "c", "d", "e{2}"]),
+        ("{a{1, b, c, d, e}", ["a{1", "b", "c", "d", "e"]),
+        ("{{a, b, c, d, e}}", list("abcde")),
+    ],
+)
+def test_names_in_an_envi_header_may_contain_braces(tmp_path, written, names):
+    """The value ended at the first brace that closes: all names were dropped."""
+    waves = ", ".join(map(str, WAVES))
+    source = open_source(write_envi(tmp_path, more=f"band names = {written}\nwavelength = {{{waves}}}\n"))
+    assert source.column_names == names
+    assert source.scene.wavelengths.tolist() == WAVES
+
+
 def test_pixels_without_data_are_detected_before_scaling():
     scene = SceneInfo((1, 4), ignore=-9999, good_bands=np.array([True, False]), scale=np.array([0.1, 0.1]))
     block = np.array([[-9999, 5], [1, -9999], [np.nan, 1], [2, 3]])
@@ -467,6 +484,18 @@ def test_axes_of_an_image_are_known_by_name(tmp_path, kind, axes, names, facts):
     scene = source.scene
     assert (scene.shape, scene.map_info) == ((4, 3), PLACE)
     np.testing.assert_array_equal(whole(source).reshape(4, 3, 5, order=scene.order), CUBE)
+
+
+@pytest.mark.parametrize("unit", ["nm", "µm", "Micrometers", "nanometre", "m", None])
+@pytest.mark.parametrize("band", ["band", "b"])
+@pytest.mark.parametrize("kind", ["netcdf", "xarray"])
+def test_coordinates_of_the_bands_in_the_unit_of_wavelengths_are_these(tmp_path, kind, band, unit):
+    """They were known by the name alone."""
+    given = ("x", "y", "wavelength"), {"wavelength": band}, {"wavelength": {} if unit is None else {"units": unit}}
+    source = open_source(write_netcdf(tmp_path / "a.nc", *given) if kind == "netcdf" else as_xarray(*given))
+    known = unit not in ("m", None)
+    assert source.scene.units == (unit if known else None)
+    np.testing.assert_array_equal(source.scene.wavelengths, COORDINATES["wavelength"] if known else None)
 
 
 @pytest.mark.parametrize("axes", list(itertools.permutations(("y", "x", "wavelength"))))

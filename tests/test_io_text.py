@@ -451,9 +451,21 @@ def test_text_that_is_not_utf_8_is_refused_or_decoded(tmp_path):
     path.write_bytes("a,b\n1,2\n".encode("utf-16"))
     with pytest.raises(StoreError, match="UTF-16; save it as UTF-8"):
         open_source(path)
-    for encoding, message in (("utf-16", "cannot be read"), ("latin-99", "unknown encoding")):
+    refused = [("utf-16", "cannot be read"), ("latin-99", "unknown encoding"), ("undefined", "cannot be read")]
+    # The bytes of commas and quotes are parts of letters after a shift, so fields were split inside letters.
+    refused += [(name, "cannot be read as a stream; save it as UTF-8") for name in ("iso2022-jp", "hz", "utf-7")]
+    for encoding, message in refused:
         with pytest.raises(InvalidInputError, match=message):
             open_source(path, encoding=encoding)
+
+
+@pytest.mark.parametrize("encoding", ["shift_jis", "euc-jp", "gb18030", "big5", "cp1252"])
+def test_tables_in_encodings_without_shifts_are_read(tmp_path, encoding):
+    path, name = tmp_path / "t.csv", "é" if encoding == "cp1252" else "山"
+    path.write_bytes(f"name,{name}\n{name},1\nb,2\n".encode(encoding))
+    source = open_source(path, encoding=encoding)
+    assert whole(source).tolist() == [[1], [2]]
+    assert (source.column_names, list(source.row_names)) == ([name], [name, "b"])
 
 
 def test_other_separators_are_recognised_and_named(tmp_path):

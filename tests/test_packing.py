@@ -7,6 +7,7 @@ import pytest
 
 import fastanchors as fa
 from fastanchors._packing import packing
+from fastanchors._validate import as_array
 from fastanchors.errors import InvalidInputError
 
 LARGEST = 2**63 - 1
@@ -39,7 +40,7 @@ def test_fill_values_that_the_type_cannot_have_do_not_change_others():
         packing({"scale_factor": [[1], [2, 3]]}, np.int16, "a")
 
 
-@pytest.mark.parametrize("kind", ["zarr", "netcdf", "xarray", "scene"])
+@pytest.mark.parametrize("kind", ["zarr", "zarr array", "netcdf", "xarray", "scene"])
 @pytest.mark.parametrize(
     ("attributes", "stored", "message"),
     [
@@ -53,13 +54,13 @@ def test_fill_values_that_the_type_cannot_have_do_not_change_others():
 def test_attributes_mean_the_same_in_files_and_arrays(tmp_path, kind, attributes, stored, message):
     values = np.arange(10, 22).reshape(4, 3)
     values[2, 1] = stored
-    if kind == "zarr":
+    if kind.startswith("zarr"):
         zarr = pytest.importorskip("zarr", reason="extra io")
         array = zarr.open(str(tmp_path / "a.zarr"), mode="w", shape=values.shape, dtype="i8")
         array[:] = values
         plain = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in attributes.items()}
         array.attrs.update(plain)
-        given = tmp_path / "a.zarr"
+        given = tmp_path / "a.zarr" if kind == "zarr" else array
     elif kind == "netcdf":
         h5py = pytest.importorskip("h5py", reason="extra io")
         given = tmp_path / "a.nc"
@@ -74,3 +75,28 @@ def test_attributes_mean_the_same_in_files_and_arrays(tmp_path, kind, attributes
         return
     with pytest.raises(InvalidInputError, match=message):
         fa.apps.unmix(given, 1) if kind == "scene" else fa.build(given, tmp_path / "s")
+
+
+@pytest.mark.parametrize("kind", ["zarr", "h5py"])
+@pytest.mark.parametrize("shape", [(4, 3), (2, 2, 3)])
+def test_a_packed_array_of_zarr_or_h5py_has_the_values_of_its_file(tmp_path, kind, shape):
+    """Given as an object it was read as stored, so the same data had other values by its path."""
+    library = pytest.importorskip(kind, reason="extra io")
+    stored = np.array([[1, 2, 3], [7, 1, 0], [4, 0, 9], [5, 5, 8]], np.int16).reshape(shape)
+    values, facts = stored * 0.5 + 2, {"scale_factor": 0.5, "add_offset": 2.0, "_FillValue": -1}
+    if kind == "zarr":
+        array = library.open(str(tmp_path / "a.zarr"), mode="w", shape=shape, dtype="i2")
+    else:
+        array = library.File(tmp_path / "a.h5", "w").create_dataset("a", shape, "i2")
+    array[:] = stored
+    array.attrs.update(facts)
+    np.testing.assert_array_equal(as_array(array, "A"), values)
+    if len(shape) == 3:
+        np.testing.assert_array_equal(fa.apps.unmix(array, 2).endmembers, fa.apps.unmix(values, 2).endmembers)
+        return
+    np.testing.assert_array_equal(fa.encode(array, values[:2]), fa.encode(values, values[:2]))
+    if kind == "zarr":
+        np.testing.assert_array_equal(np.concatenate(list(fa.io.open_source(array).blocks(1 << 20))), values)
+    array[2:3] = -1
+    with pytest.raises(InvalidInputError, match=r"X\[2, 0\] is NaN"):
+        fa.encode(array, values[:2])

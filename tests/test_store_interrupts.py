@@ -20,9 +20,13 @@ import fastanchors as fa
 from fastanchors import _signals
 from fastanchors._signals import deferred_signals
 from fastanchors.io.addresses import RemotePath
+from fastanchors.io.envi import header_fields
+from fastanchors.io.numbers import line_chunks, open_bytes, read_line
 from fastanchors.io.row_source import reading
 from fastanchors.store.build import build
+from fastanchors.store.file_cache import FileCache
 from fastanchors.store.files import disk_errors
+from fastanchors.store.manifest import Manifest
 from interrupts import Interrupted, interrupted_at, work
 from store_trials import STEPS, check, make
 
@@ -222,6 +226,7 @@ def asking():
         lambda: reading("the rows"),
         lambda: disk_errors(Path("s"), "write"),
         asking,
+        lambda: FileCache(Path("c"), None)._errors(),
     ],
 )
 def test_what_a_handler_raises_is_no_failure_of_a_file(context, kind):
@@ -238,13 +243,57 @@ def test_what_a_handler_raises_is_no_failure_of_a_file(context, kind):
         signal.signal(signal.SIGALRM, before)
 
 
-def test_every_handler_of_all_exceptions_lets_those_of_signals_out():
-    """``except Exception`` takes a timeout of the caller for a failure of what was being done."""
-    passed_on = {"_parallel.py": 1, "parts.py": 2, "serve.py": 1}  # to the thread that asked, or in no main thread
+class Slow:
+    """A file or path of which each question takes too long."""
+
+    def __truediv__(self, name):
+        return self
+
+    def __getattr__(self, name):
+        return lambda *_, **__: signal.raise_signal(signal.SIGALRM)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        open_bytes,
+        header_fields,
+        Manifest.read,
+        lambda path: read_line(path, "x", 1),
+        lambda file: next(line_chunks(file, "x")),
+    ],
+)
+def test_a_timeout_while_a_file_is_read_is_no_failure_of_it(read):
+    """Where ``OSError`` becomes ``StoreError``, the ``TimeoutError`` of a handler did too."""
+
+    def timeout(*_: object) -> None:
+        raise TimeoutError("too long")
+
+    before = signal.signal(signal.SIGALRM, timeout)
+    try:
+        with pytest.raises(TimeoutError, match=r"^too long$"):
+            read(Slow())
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize(
+    ("kind", "folders", "passed_on"),
+    [
+        ("Exception", ["**"], {"_parallel.py": 1, "parts.py": 2, "serve.py": 1}),  # to the thread that asked, or others
+        ("OSError", ["io", "store"], {"scratch.py": 2, "build_directory.py": 1}),  # while handlers wait
+    ],
+)
+def test_every_handler_of_exceptions_lets_those_of_signals_out(kind, folders, passed_on):
+    """``except Exception`` or ``except OSError`` takes a timeout of the caller for a failure of what was being done."""
+    tests = {"from_handler", "pass_on", "disk_error"}
     kept: Counter[str] = Counter()
-    for path in Path(fa.__file__).parent.rglob("*.py"):
+    for path in (path for folder in folders for path in Path(fa.__file__).parent.glob(f"{folder}/*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ExceptHandler) and ast.unparse(node.type or ast.Name("Exception")) == "Exception":
-                asks = any(isinstance(part, ast.Name) and part.id == "from_handler" for part in ast.walk(node))
-                kept[path.name] += not asks
+            kinds = ast.unparse(node.type or ast.Name("Exception")) if isinstance(node, ast.ExceptHandler) else ""
+            if kind in kinds.strip("()").split(", "):
+                parts = list(ast.walk(node))
+                asks = any(isinstance(part, ast.Name) and part.id in tests for part in parts)
+                raises = kind == "OSError" and any(isinstance(part, ast.Raise) and part.exc is None for part in parts)
+                kept[path.name] += not (asks or raises)
     assert +kept == passed_on

@@ -294,6 +294,11 @@ def test_counts_with_their_vocabulary(tmp_path):
     assert same.counts.toarray().tolist() == [[1, 0, 4], [0, 2, 0]]
 
 
+def test_documents_in_an_encoding_with_shifts_are_decoded_as_a_whole(tmp_path):
+    (tmp_path / "a.txt").write_bytes("山川 cat\n森林".encode("iso2022-jp"))
+    assert fa.apps.read_corpus(tmp_path / "a.txt", encoding="iso2022-jp").vocabulary == ["cat", "山川", "森林"]
+
+
 def test_texts_that_are_not_utf_8_are_refused_and_empty_ones_reported(tmp_path):
     folder = tmp_path / "corpus"
     folder.mkdir()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .errors import InvalidInputError, one_line
 
-__all__ = ["Packing", "check_unpacked", "packing", "packing_of_xarray"]
+__all__ = ["Packing", "check_unpacked", "packing", "packing_of_stored", "packing_of_xarray", "stored_values"]
 
 _FILLS = ("_FillValue", "missing_value")
 
@@ -76,6 +76,20 @@ def packing(attributes: Mapping[Any, Any], dtype: Any, name: str, fills: tuple[s
     return Packing(
         kept, tuple(dict.fromkeys(found)), 1.0 if factor is None else factor, 0.0 if offset is None else offset
     )
+
+
+def packing_of_stored(array: Any, name: str) -> Packing:
+    """What an array of Zarr or h5py says about its numbers."""
+    attributes = dict(array.attrs)
+    if "_ARRAY_DIMENSIONS" in attributes:  # of xarray in Zarr 2, where the value is that of chunks not stored
+        attributes.setdefault("_FillValue", getattr(array, "fill_value", None))
+    return packing(attributes, array.dtype, name)
+
+
+def stored_values(array: Any, name: str) -> NDArray[Any]:
+    """The values of an array of Zarr or h5py; NaN where they are missing."""
+    values = np.asarray(array)
+    return packing_of_stored(array, name).values(values) if values.dtype.kind in "iuf" else values
 
 
 def packing_of_xarray(array: Any, name: str) -> Packing:

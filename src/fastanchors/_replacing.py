@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ._signals import deferred_signals
+from ._signals import deferred_signals, pass_on
 from .errors import FastAnchorsError, StoreError
 
 __all__ = ["DISK_REASONS", "full_disk_errors", "make_folder", "partial_path", "replacing", "writing"]
@@ -82,6 +82,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        pass_on(error)
         reason = DISK_REASONS.get(error.errno or 0, error.strerror)
         if isinstance(error, FileExistsError | NotADirectoryError):
             reason = "a file has that name; move it, or pass another folder"

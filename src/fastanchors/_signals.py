@@ -20,7 +20,7 @@ except ImportError:  # not CPython
     from signal import getsignal
     from signal import signal as set_signal
 
-__all__ = ["deferred_signals", "from_handler", "ignored_errors"]
+__all__ = ["deferred_signals", "from_handler", "ignored_errors", "pass_on"]
 
 _NAMES = ["INT", "TERM", "ALRM", "HUP", "QUIT", "USR1", "USR2", "VTALRM", "PROF", "XCPU", "BREAK"]
 _SIGNALS = [getattr(signal, f"SIG{name}") for name in _NAMES if hasattr(signal, f"SIG{name}")]
@@ -89,11 +89,16 @@ def from_handler(error: BaseException) -> bool:
     return place is not None
 
 
+def pass_on(error: BaseException) -> None:
+    """Raise ``error`` as it is if a handler of a signal raised it: then nothing that was done or asked has failed."""
+    if from_handler(error):
+        raise error
+
+
 @contextmanager
 def ignored_errors() -> Iterator[None]:
     """Ignore errors, but not what a handler raises."""
     try:
         yield
     except Exception as error:
-        if from_handler(error):
-            raise
+        pass_on(error)

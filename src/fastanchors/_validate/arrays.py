@@ -9,12 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._packing import stored_values
 from .._tables import as_frame
 from .._types import Rows
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from .entries import as_numeric, check_finite, check_unrounded, numeric
 from .frames import check_frame
-from .kinds import check_no_group, computed
+from .kinds import check_no_group, computed, package
 from .sparse import canonical
 
 __all__ = ["as_array", "as_matrix", "as_numbers", "as_reals", "check_index", "check_one_index", "check_unmasked"]
@@ -32,7 +33,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     """``values`` as a plain array, computed if Dask has them; raises if entries are masked, or rows differ in length.
 
     Also where NumPy would change columns of a frame or an Arrow table (:func:`check_frame`), if it is packed, and on
-    groups of arrays (:func:`check_no_group`).
+    groups of arrays (:func:`check_no_group`). Packed arrays of Zarr and h5py are unpacked.
     """
     check_no_group(values, name)
     values = computed(values, name)
@@ -40,7 +41,9 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     values = as_frame(values, name)
     check_frame(values, name)
     try:
-        return np.asarray(values)
+        return stored_values(values, name) if package(values) in ("zarr", "h5py") else np.asarray(values)
+    except InvalidInputError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
 
-from .._signals import from_handler
+from .._signals import pass_on
 from ..errors import InvalidTypeError, MissingExtraError, StoreError, one_line
 
 __all__ = ["RemotePath", "exists", "is_address", "is_local", "local_path", "openable", "path_of"]
@@ -62,6 +62,7 @@ def _check_reachable(path: Path) -> None:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise StoreError(f"{str(path)[:40]!r}… is longer than a path or a name may be here") from None
+        pass_on(error)
         if error.errno not in _ABSENT:
             raise StoreError(f"cannot reach {path}: {error.strerror}") from error
 
@@ -71,8 +72,9 @@ def exists(path: Any) -> bool:
     try:
         return bool(path.exists())
     except OSError as error:
-        if isinstance(error, StoreError) or from_handler(error):
+        if isinstance(error, StoreError):
             raise
+        pass_on(error)
         raise StoreError(f"cannot reach {path}: {error.strerror}") from error
 
 
@@ -105,6 +107,7 @@ def path_of(source: Any) -> Any:
     try:
         system, path = url_to_fs(source)
     except (ImportError, ValueError, OSError) as error:
+        pass_on(error)
         raise StoreError(f"cannot read {source}: {error}") from error
     return RemotePath(source, system, path)
 
@@ -135,8 +138,7 @@ class RemotePath:
         except FileNotFoundError:
             raise
         except Exception as error:  # of any package: file systems have exceptions of their own
-            if from_handler(error):
-                raise
+            pass_on(error)
             raise StoreError(f"cannot read {self._address}: {one_line(str(error) or type(error).__name__)}") from error
 
     def exists(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._signals import pass_on
 from ..errors import InvalidInputError, StoreError
 
 __all__ = ["BOM", "check_encoding", "decoded", "did_you_mean", "missing", "texts_of"]
@@ -19,10 +20,18 @@ __all__ = ["BOM", "check_encoding", "decoded", "did_you_mean", "missing", "texts
 BOM = b"\xef\xbb\xbf"  # byte-order mark of UTF-8
 
 
-def check_encoding(encoding: str) -> str:
-    """Check that text in this encoding can be split into lines and fields as bytes (not UTF-16 or UTF-32)."""
+def check_encoding(encoding: str, *, whole: bool = False) -> str:
+    """Check that text in this encoding can be split into lines and fields as bytes (not UTF-16 or UTF-32).
+
+    Unless the ``whole`` text is decoded at once, no byte may shift the meaning of those after it (ISO-2022, HZ, UTF-7).
+    """
     try:
         plain = codecs.lookup(encoding).name == "utf-8-sig" or "\n,0\t".encode(encoding) == b"\n,0\t"
+        if plain and not whole:
+            decoder = codecs.getincrementaldecoder(encoding)
+            plain = all(len(decoder("replace").decode(bytes([byte]))) == 1 for byte in range(128))
+    except UnicodeError:  # of the codec "undefined"
+        plain = False
     except LookupError:
         raise InvalidInputError(f"unknown encoding {encoding!r}; use for example 'utf-8' or 'latin-1'") from None
     if not plain:
@@ -54,7 +63,8 @@ def missing(path: Path, also: str = "") -> StoreError:
         return StoreError(f"{path} is a link to {os.readlink(path)}, which does not exist{also}")
     try:
         near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         near = []
     hint = f"; did you mean {path.with_name(near[0])}?" if near else ""
     return StoreError(f"{path} does not exist{hint}{also}")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._signals import pass_on
 from ..errors import StoreError
 from .decoding import BOM
 from .row_source import Source
@@ -25,6 +26,8 @@ __all__ = ["EnviImage", "find_header", "header_scene", "image_files", "is_librar
 _TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "i8", 15: "u8"}
 _SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bil", ".bip", ".bsq")
 _LIBRARY = ".sli"
+_BRACES = r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|\{[^}]*\}"  # pairs of braces in braces, or else up to the first that closes
+_FIELD = re.compile(rf"^[ \t]*([^=\n{{}}]+?)[ \t]*=[ \t]*({_BRACES}|[^\n]*)", re.MULTILINE)
 # Order of the axes in the file, and the transposition to lines × samples × bands.
 _INTERLEAVES = {
     "bsq": (("bands", "lines", "samples"), (1, 2, 0)),
@@ -178,7 +181,8 @@ def image_files(path: Path) -> list[Path]:
     """The header and the raw file of the ENVI image that ``path`` names; ``path`` alone if it names none."""
     try:
         other = _data_file(path) if path.suffix.lower() == ".hdr" else find_header(path)
-    except (OSError, ValueError):  # StoreError is an OSError
+    except (OSError, ValueError) as error:  # StoreError is an OSError
+        pass_on(error)
         other = None
     return [path] if other is None else [path, other]
 
@@ -195,21 +199,27 @@ def _begins(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(16)
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return b""
 
 
 def header_fields(path: Path) -> dict[str, str]:
-    """The fields ``key = value``; a value in braces may span several lines."""
+    """The fields ``key = value``; a value in braces may span several lines, and contain pairs of braces."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
+        pass_on(error)
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     if not text.lstrip("\ufeff").startswith("ENVI"):
         raise StoreError(f"{path} is not an ENVI header: its first line is not 'ENVI'")
     fields = {}
-    for found in re.finditer(r"^[ \t]*([^=\n{}]+?)[ \t]*=[ \t]*(\{[^}]*\}|[^\n]*)", text, flags=re.MULTILINE):
-        fields[" ".join(found[1].lower().split())] = found[2].strip().strip("{}").strip()
+    for found in _FIELD.finditer(text):
+        value = found[2].strip()
+        inner = value.strip("{}")
+        if "{" in inner or "}" in inner:  # braces of the value itself
+            inner = value.removeprefix("{").removesuffix("}")
+        fields[" ".join(found[1].lower().split())] = inner.strip()
     return fields
 
 

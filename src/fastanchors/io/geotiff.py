@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import MissingExtraError, StoreError
 from .row_source import Source, reading
-from .scene import SceneInfo, scene_source
+from .scene import SceneInfo, is_wavelength_unit, scene_source
 
 __all__ = ["read_geotiff"]
 
@@ -104,7 +104,7 @@ def _wavelengths(image: Any, bands: list[int]) -> tuple[NDArray[np.float64] | No
     imagery = [image.tags(band, ns="IMAGERY").get("CENTRAL_WAVELENGTH_UM", "") for band in bands]
     words = [(image.descriptions[band - 1] or "").split() for band in bands]
     unit = words[0][1].strip("()") if len(words[0]) == 2 else ""
-    described = [each[0] if len(each) == 2 and _is_length(each[1]) else "" for each in words]
+    described = [each[0] if len(each) == 2 and is_wavelength_unit(each[1].strip("()")) else "" for each in words]
     for texts, units in (
         ([tag.get("wavelength", "") for tag in tags], tags[0].get("wavelength_units")),
         (imagery, "Micrometers"),
@@ -114,10 +114,6 @@ def _wavelengths(image: Any, bands: list[int]) -> tuple[NDArray[np.float64] | No
         if None not in waves:
             return np.array(waves, dtype=np.float64), units
     return None, None
-
-
-def _is_length(unit: str) -> bool:
-    return unit.strip("()").lower() in ("nm", "um", "µm", "nanometers", "nanometer", "micrometers", "micrometer")
 
 
 def _number(text: str) -> float | None:

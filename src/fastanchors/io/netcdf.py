@@ -26,6 +26,7 @@ from .scene import (
     declared_bands,
     doubt,
     is_turned,
+    is_wavelength_unit,
     map_axis,
     placed,
     scene_source,
@@ -105,13 +106,16 @@ def _cube(
         bands = _band_axis(item, waves, f"{path}:{key}")
     lines, samples, band_axis = band_axes(bands, str(path))
     height, width, count = (int(item.shape[axis]) for axis in (lines, samples, band_axis))
+    if waves is None or waves.size != count:
+        waves = _coordinate(item, band_axis)
+        waves = waves if waves is not None and is_wavelength_unit(waves.attrs.get("units")) else None
     facts = packing(item.attrs, item.dtype, f"{path}:{key}")
     axes = _map_axis(item, lines), _map_axis(item, samples)
     turned = is_turned(*axes)
     scene = SceneInfo(
         (width, height) if turned else (height, width),
         "F" if turned else "C",
-        None if waves is None or waves.size != count else _decoded(waves).astype(np.float64),
+        None if waves is None else _decoded(waves).astype(np.float64),
         None if waves is None else _text(waves.attrs.get("units")),
         _good_bands(sets, count),
         facts.missing[0] if facts.missing else None,

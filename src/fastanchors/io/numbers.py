@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._jit import jit
+from .._signals import pass_on
 from ..errors import StoreError
 from .addresses import openable
 
@@ -59,6 +60,7 @@ def open_bytes(path: Path) -> IO[bytes]:
             return gzip.open(openable(path), "rb")
         file.seek(0)
     except OSError as error:
+        pass_on(error)
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     return file
 
@@ -82,6 +84,7 @@ def read_line(file: IO[bytes], name: str, number: int) -> bytes:
     try:
         line = file.readline(LONGEST_LINE)
     except (EOFError, OSError, zlib.error) as error:
+        pass_on(error)
         raise malformed(name, number, f"the compressed file is truncated or damaged ({error})") from error
     if not line:
         raise malformed(name, number, "the file ends inside its header")
@@ -101,6 +104,7 @@ def line_chunks(file: IO[bytes], name: str, first_line: int = 1, size: int = CHU
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise malformed(name, line, f"the compressed file is truncated or damaged ({error})") from error
         except OSError as error:
+            pass_on(error)
             raise StoreError(f"cannot read {name}: {error.strerror or error}") from error
         if not data:
             break

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._openers import opener
+from .._signals import pass_on
 from .._validate import check_no_group, is_anndata, is_dask
 from ..errors import InvalidTypeError, StoreError
 from ..matrix.frames import is_labelled, labelled
@@ -232,7 +233,8 @@ def format_of_content(path: Any) -> str | None:
     with open_bytes(path) as file:
         try:
             head = file.read(4096)
-        except (OSError, EOFError, zlib.error):
+        except (OSError, EOFError, zlib.error) as error:
+            pass_on(error)
             return None
     for magic, name in (
         (b"\x93NUMPY", "npy"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._packing import Packing, packing
+from .._packing import Packing, packing_of_stored
 from ..errors import InvalidInputError
 from .row_source import reading
 
@@ -33,17 +33,11 @@ class _Packed:
             )
         return block if facts.is_plain else block * facts.factor + facts.offset
 
-    def nbytes_stored(self) -> int:
-        return int(self._array.nbytes_stored())
-
 
 def unpacked(array: Any, name: str) -> Any:
     """The two-dimensional Zarr or HDF5 array, with its entries as its attributes say that they are to be read."""
     with reading(name):
-        attributes = dict(array.attrs)
-        if "_ARRAY_DIMENSIONS" in attributes:  # of xarray in Zarr 2, where the value is that of chunks not stored
-            attributes.setdefault("_FillValue", array.fill_value)
-        facts = packing(attributes, array.dtype, name)
+        facts = packing_of_stored(array, name)
     if facts == Packing(array.dtype, (), 1.0, 0.0):
         return array
     return _Packed(array, name, facts)

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._replacing import DISK_REASONS
+from .._signals import pass_on
 from ..errors import StoreError
 from .scratch import scratch_folder
 
@@ -76,6 +77,7 @@ class RowGrouper:
                         file.write(records[start:end].view(np.uint8).data)
                 start = end
         except OSError as error:
+            pass_on(error)
             why = DISK_REASONS.get(error.errno or 0, error.strerror or error)
             raise StoreError(f"cannot write temporary files for {self.name}: {why}") from error
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._replacing import DISK_REASONS
-from .._signals import from_handler
+from .._signals import pass_on
 from .._validate import as_dtype, check_dtype, check_finite, check_unrounded, is_dask, name_list, numeric
 from ..errors import (
     FastAnchorsError,
@@ -252,8 +252,7 @@ def reading(name: Any) -> Iterator[None]:
     except (FastAnchorsError, GuessWarning):
         raise
     except Exception as error:
-        if from_handler(error):
-            raise
+        pass_on(error)
         raise _unreadable(name, error) from error
 
 
@@ -392,6 +391,7 @@ def read_names(names: Any, what: str) -> Sequence[str] | None:
                 data = file.read(most + 1)
             text = data[:most].decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         except OSError as error:
+            pass_on(error)
             raise StoreError(f"cannot read {what} names from {path}: {error.strerror or error}") from error
         except UnicodeDecodeError as error:
             raise _not_utf8(path, what, data, error.start) from None

@@ -34,6 +34,7 @@ __all__ = [
     "declared_bands",
     "doubt",
     "is_turned",
+    "is_wavelength_unit",
     "map_axis",
     "placed",
     "scene_source",
@@ -84,6 +85,7 @@ _METRES = {
 _GEOGRAPHIC = re.compile(r"\s*(GEOG|GEOD)", re.I)  # the start of the WKT of longitudes and latitudes
 _UNIT = re.compile(r"UNIT\s*\[\s*\"([^\"]*)\"\s*,\s*([-+.eE\d]*\d)", re.I)
 _ANGLE = re.compile("deg|rad|grad|arc|unity", re.I)
+_WAVE_UNITS = re.compile("nm|[uµμ]m|(nano|micro)met(er|re)s?|microns?", re.I)
 _MATERIALS = 5  # number of spectra whose mixtures approximate the pixels of any scene
 _CLEARLY = 3.0  # factor by which another axis must fit better as the bands before a warning
 
@@ -276,6 +278,11 @@ def declared_bands(names: Sequence[Collection[str]], roles: Sequence[str | None]
     if len(found) != 1 and sorted(map(str, roles)) == ["None", "x", "y"]:
         found = [roles.index(None)]
     return list(BAND_AXES)[found[0]] if len(found) == 1 else None
+
+
+def is_wavelength_unit(unit: Any) -> bool:
+    """Whether coordinates of bands in this unit are wavelengths, whatever their name."""
+    return _WAVE_UNITS.fullmatch(_text(unit).strip()) is not None
 
 
 def check_pixels(axes: Iterable[MapAxis], name: str) -> None:

@@ -25,6 +25,7 @@ from .scene import (
     check_pixels,
     declared_bands,
     is_turned,
+    is_wavelength_unit,
     map_axis,
     placed,
     scene_source,
@@ -182,11 +183,17 @@ def _band_axis(array: Any) -> str:
 
 
 def _wavelengths(array: Any, band_name: str) -> tuple[NDArray[np.float64] | None, str | None]:
-    for name, values in array.coords.items():
-        if str(name).lower() in _WAVE_NAMES and tuple(values.dims) == (band_name,) and values.dtype.kind in "iuf":
-            units = values.attrs.get("units", array.attrs.get("wavelength_units"))
+    """Those of a coordinate of that name, or else of the bands' own one if its unit is that of wavelengths."""
+    along = {
+        str(name): (values, values.attrs.get("units", array.attrs.get("wavelength_units")))
+        for name, values in array.coords.items()
+        if tuple(values.dims) == (band_name,) and values.dtype.kind in "iuf"
+    }
+    for name, (values, units) in along.items():
+        if name.lower() in _WAVE_NAMES:
             return _decoded(values).astype(np.float64), None if units is None else str(units)
-    return None, None
+    values, units = along.get(band_name, (None, None))
+    return (_decoded(values).astype(np.float64), str(units)) if is_wavelength_unit(units) else (None, None)
 
 
 def _grid_mapping(array: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .._signals import pass_on
 from .._validate import check_choice
 from ..errors import InvalidInputError, MissingExtraError, StoreError, TooLargeError
 from .addresses import exists
@@ -76,7 +77,8 @@ def _columns_of_text(path: Path) -> bool:
         import pyarrow.parquet as pq
 
         kinds = pq.read_schema(_unpacked(path)).types
-    except (ImportError, OSError, ValueError, StoreError):
+    except (ImportError, OSError, ValueError, StoreError) as error:
+        pass_on(error)
         return False
     texts = sum(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in kinds)
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_nested)
@@ -90,7 +92,8 @@ def _is_of_counts(path: Path, separator: str) -> bool:
         with _OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
             lines = [file.readline(_LONGEST).decode("latin-1") for _ in range(2)]
         cells = next(csv.reader(lines[1:], delimiter=separator), [])
-    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, csv.Error):
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, csv.Error) as error:
+        pass_on(error)
         return False
     numbers = sum(bool(_NUMBER.match(cell)) for cell in cells)
     return numbers >= _FEW and len(cells) - numbers <= 1
@@ -137,7 +140,7 @@ def read_texts(
         What to do with invalid bytes: raise an error, or replace each by U+FFFD and count them.
     """
     check_choice(errors, ("strict", "replace"), name="errors")
-    decoder = _Decoder(check_encoding(encoding), errors)
+    decoder = _Decoder(check_encoding(encoding, whole=True), errors)
     with reading(path):
         names, texts = _read(path, column, title, header, decoder)
     if not texts:

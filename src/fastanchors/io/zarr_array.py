@@ -46,7 +46,7 @@ def read_zarr(
         node = arrays[_chosen(path, arrays, variable)]
     elif variable is not None:
         raise InvalidInputError(f"{path} is one array and has no variable {variable!r}; remove variable=…")
-    return zarr_source(unpacked(node, str(path)), name=str(path), row_names=row_names, column_names=column_names)
+    return zarr_source(node, name=str(path), row_names=row_names, column_names=column_names)
 
 
 def _nested(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
@@ -75,14 +75,14 @@ def _chosen(path: Path, arrays: dict[str, Any], variable: str | None) -> str:
 
 
 def zarr_source(array: Any, *, name: str = "the zarr array", row_names: Any = None, column_names: Any = None) -> Source:
-    """A Zarr array object."""
+    """A Zarr array object, unpacked as its attributes say."""
     if array.ndim != 2:
         raise InvalidInputError(f"{name} has the shape {array.shape}; {_MATRIX}")
     with reading(name):
         _check_stored(name, array)
     return dense_source(
         name,
-        array,
+        unpacked(array, name),
         chunk_rows=int(array.chunks[0]),
         row_names=read_names(row_names, "row"),
         column_names=read_names(column_names, "column"),

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from .._signals import deferred_signals
+from .._signals import deferred_signals, pass_on
 from ..errors import CorruptStoreError, StoreError
 from ..io.scratch import SCRATCH
 from .files import WriterLock, disk_errors, exchange, sync_directory
@@ -64,7 +64,8 @@ def is_store(folder: Path) -> bool:
             return False
         with manifest.open("rb") as file:
             return b'"fastanchors store"' in file.read(64)
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return False
 
 

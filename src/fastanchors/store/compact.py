@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from .._maps import release_freed
 from .._parallel import LargePieces, one_blas_thread
+from .._signals import pass_on
 from ..errors import StoreError
 from ..io.row_source import block_bytes, rebatch
 from ..io.scratch import SCRATCH
@@ -85,7 +86,8 @@ def moved_on(path: Path, manifest: Manifest) -> bool:
     """Whether the store at ``path`` may have another manifest; False only if it can be read and is this one."""
     try:
         return Manifest.read(path) != manifest
-    except (StoreError, OSError):
+    except (StoreError, OSError) as error:
+        pass_on(error)
         return True
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from .._signals import pass_on
 from ..errors import InvalidInputError, StoreError
 from .arrays_file import check_arrays
 
@@ -146,6 +147,7 @@ class FileCache:
         except StoreError:
             raise
         except OSError as error:
+            pass_on(error)
             reason = error.strerror or str(error)
             raise StoreError(
                 f"cannot use the cache {self.folder}: {reason}; set FASTANCHORS_CACHE to a directory with room"

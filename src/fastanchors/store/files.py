@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from .._replacing import DISK_REASONS
-from .._signals import from_handler
+from .._signals import pass_on
 from ..errors import CorruptStoreError, StoreError, StoreLockedError
 from ..io.addresses import local_path
 
@@ -80,13 +80,12 @@ def disk_errors(path: Path, doing: str) -> Iterator[None]:
     except StoreError:
         raise
     except OSError as error:
-        if from_handler(error):  # such as a TimeoutError of the caller
-            raise
         raise disk_error(path, doing, error) from error
 
 
 def disk_error(path: Path, doing: str, error: OSError) -> StoreError:
-    """A :class:`StoreError` with action, path and reason."""
+    """A :class:`StoreError` with action, path and reason; raises what a handler raised, such as a ``TimeoutError``."""
+    pass_on(error)
     reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
     if doing == "read":
         return StoreError(f"cannot read {error.filename or path}: {reason}")
@@ -97,7 +96,8 @@ def directory_id(path: Path) -> tuple[int, int] | None:
     """Device and inode of the directory, to detect that it was replaced; None if it does not exist."""
     try:
         there = os.stat(path)
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return None
     return there.st_dev, there.st_ino
 
@@ -213,6 +213,7 @@ class WriterLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self.release()
+            pass_on(error)
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise StoreError(f"cannot take the writer's lock {self._path}: {error.strerror}") from error
             raise StoreLockedError(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .._parallel import SharedLock
+from .._signals import pass_on
 from ..errors import StoreError
 from .files import open_file
 from .manifest import MANIFEST, Manifest
@@ -42,7 +43,8 @@ def _listed(folder: Path) -> dict[str, bytes]:
     try:
         with open_file(folder / MANIFEST) as file:  # opened, because network file systems keep what ``stat`` returns
             now = os.fstat(file.fileno())
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return _read(folder)  # raises
     same = (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
     known, files = _KNOWN.pop(folder, ((), {}))

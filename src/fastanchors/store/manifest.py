@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CorruptStoreError, StoreError
-from .files import disk_errors, read_file, replace_file
+from .files import disk_error, disk_errors, read_file, replace_file
 from .layout import check_manifest
 
 __all__ = ["FORMAT_VERSION", "MANIFEST", "Manifest", "Shard"]
@@ -127,7 +127,7 @@ class Manifest:
         except StoreError:
             raise
         except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+            raise disk_error(path, "read", error) from error
         return cls._decode(raw, path)
 
     @classmethod

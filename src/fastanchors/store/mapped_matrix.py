@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from .._maps import release_freed, release_pages
+from .._signals import pass_on
 from ..errors import StoreError
 from ..io.scratch import scratch_file, scratch_folder, scratch_in
 from ..sampling.matrix import SampleMatrix
@@ -191,7 +192,8 @@ class MappedMatrix(SampleMatrix):
                 for start in range(0, size, _PIECE):  # a file with holes would end the process when the disk is full
                     write_all(file.fileno(), bytes(min(_PIECE, size - start)), start)
                 content = mmap.mmap(file.fileno(), size)
-        except (OSError, ValueError):  # ValueError: of an empty map
+        except (OSError, ValueError) as error:  # ValueError: of an empty map
+            pass_on(error)
             return in_memory(wanted)
         self._guard.shared = StoreError(CHANGED_ELSEWHERE)
         arrays, at = [], 0

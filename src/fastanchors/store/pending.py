@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from .._signals import pass_on
 from ..errors import StoreError
 from ..io.scratch import scratch_file, scratch_in
 from ..sampling.access_guard import AccessGuard
@@ -60,7 +61,8 @@ class PendingFile:
                 self._guard.shared = StoreError(CHANGED_ELSEWHERE)
             for piece in encode(operations):
                 end += write_all(self._file.fileno(), piece, end)
-        except (OSError, MemoryError):
+        except (OSError, MemoryError) as error:
+            pass_on(error)
             return False
         self._last, self._end = self._end, end
         return True

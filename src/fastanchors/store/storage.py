@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from .._parallel import SharedLock
-from .._signals import from_handler, ignored_errors
+from .._signals import ignored_errors, pass_on
 from ..errors import CorruptStoreError, MissingExtraError, StoreError
 from ..io.addresses import is_address, is_local, local_path
 from .arrays_file import map_arrays
@@ -391,8 +391,7 @@ class ObjectStorage(Storage):
                 f"{self.address}/{name} does not exist: the store was replaced meanwhile, open it again"
             ) from error
         except Exception as error:
-            if from_handler(error):
-                raise
+            pass_on(error)
             where = f"{self.address}/{name}".rstrip("/")
             raise StoreError(f"cannot {doing} {where}: {str(error) or type(error).__name__}") from error
 
@@ -418,5 +417,6 @@ def _file_system(address: str) -> tuple[Any, str]:
         with _opening:
             system, root = url_to_fs(address)
     except (ImportError, ValueError, OSError) as error:
+        pass_on(error)
         raise StoreError(f"cannot open {address}: {error}") from error
     return system, root.rstrip("/")

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .._signals import pass_on
 from ..errors import StoreError
 from .files import WriterLock, disk_errors, state_of
 from .journal import START, Journal, State, read_journal
@@ -126,5 +127,6 @@ def _state_of(path: Path) -> tuple[int, ...] | None:
     """What changes if a file is replaced or overwritten; None if it does not exist."""
     try:
         return state_of(os.stat(path, follow_symlinks=False))
-    except OSError:
+    except OSError as error:
+        pass_on(error)
         return None
