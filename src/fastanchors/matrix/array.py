@@ -118,7 +118,7 @@ def all_rows(matrix: RowMatrix, purpose: str) -> Rows:
         matrix.check_entries(signed=True)
         return matrix.data
     m, n = matrix.shape
-    known = not matrix.is_sparse or matrix.nnz < m * n  # of sparse blocks of Dask only a bound is known
+    known = matrix.in_process or not matrix.is_sparse or matrix.nnz < m * n  # sparse blocks of Dask: only a bound
     if known:
         _check_size(matrix, 16 * matrix.nnz if matrix.is_sparse else matrix.dtype.itemsize * m * n, purpose)
     blocks: list[Rows] = []
