@@ -9,6 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import fastanchors as fa
+from fastanchors import encoder
+from fastanchors.errors import InvalidInputError, TooLargeError
 from fastanchors.matrix.array import all_rows
 from fastanchors.report.facts import gather
 
@@ -76,3 +78,62 @@ def test_the_density_in_a_report(kind):
     anchors = fa.SPA().seek(same, 3)
     found, expected = (gather(of, anchors, title="t", searched=False).density for of in (X, same))
     assert found == expected
+
+
+def very_sparse():
+    """Six rows of 2²⁵ columns with one entry each, declared dense: as dense rows they would take 1.6 GB."""
+    width = 1 << 25
+    blocks = [
+        dask.delayed(sp.csr_array)((np.array([2.0]), np.array([row]), np.array([0, 1])), shape=(1, width))
+        for row in range(6)
+    ]
+    return da.concatenate([da.from_delayed(block, (1, width), meta=np.empty((0, width))) for block in blocks])
+
+
+def test_sparse_blocks_are_loaded_if_their_entries_fit(monkeypatch):
+    """Their size was taken for that of dense rows, because Dask does not know the number of entries."""
+    matrix = fa.open_matrix(very_sparse())
+    rows = all_rows(matrix, "this")
+    assert rows.nnz == 6
+    np.testing.assert_array_equal(rows.indices, np.arange(6))
+    monkeypatch.setattr("fastanchors.matrix.array._IN_MEMORY", 80)
+    with pytest.raises(TooLargeError, match="this needs all rows in memory: 96 bytes"):
+        all_rows(matrix, "this")
+
+
+def test_the_error_of_sparse_blocks_is_computed_in_few_chunks(monkeypatch):
+    """Chunks were as short as those of dense rows, and the anchors were factored again for each: 40,000 times."""
+    made = []
+    original = encoder.AnchorSystem
+
+    def counted(*given):
+        made.append(1)
+        return original(*given)
+
+    monkeypatch.setattr(encoder, "AnchorSystem", counted)
+    monkeypatch.setattr(encoder, "_CHUNK_BYTES", 1 << 10)
+    matrix = fa.open_matrix(lazy("sparse"))
+    C = A[:3]
+    with dask.config.set(scheduler="synchronous"):
+        error = encoder.error_norm(matrix, C, sum_to_one=False)
+        weights = fa.encode(matrix, C)
+    assert len(made) == 8  # one for each block, twice
+    assert error == pytest.approx(np.linalg.norm(A - fa.encode(A, C) @ C))
+    np.testing.assert_allclose(weights, fa.encode(A, C), atol=1e-12)
+
+
+def test_empty_blocks_before_others_may_be_of_another_kind():
+    """A source of sparse blocks that Dask declares dense was refused where the first one is empty."""
+    blocks = [dask.delayed(sp.csr_array)(A[:stop]) for stop in (0, 40, 0)]
+    X = da.concatenate(
+        [da.from_delayed(block, (np.nan, 30), meta=DECLARED["sparse"]) for block in blocks],
+        allow_unknown_chunksizes=True,
+    )
+    (rows,) = fa.io.open_source(X).blocks()
+    np.testing.assert_array_equal(full(rows), A[:40])
+
+
+def test_masked_blocks_are_named():
+    X = da.ma.masked_greater(da.from_array(np.arange(12.0).reshape(4, 3), chunks=(2, 3)), 10)
+    with pytest.raises(InvalidInputError, match="1 entries of X: block 1 are masked"):
+        fa.SPA().seek(X, 1)

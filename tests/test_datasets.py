@@ -328,3 +328,12 @@ def test_options_that_would_overflow_are_refused(make, said):
 def test_a_matrix_larger_than_memory_names_its_size(m, n, needed):
     with pytest.raises(TooLargeError, match=rf"need {needed} of memory; .* separable_blocks"):
         datasets.separable(m, n, 3)
+
+
+def test_noise_beyond_the_type_is_refused():
+    """It was infinite, with a warning of NumPy; for sparse float16 there was an error of SciPy."""
+    with pytest.raises(InvalidInputError, match=r"noise = 1e\+30 gives entries that float16 cannot hold"):
+        datasets.separable(20, 5, 2, noise=1e30, dtype="f2", rng=0)
+    with pytest.raises(InvalidTypeError, match="no sparse matrices of float16"):
+        datasets.separable(20, 5, 2, dtype="f2", sparse=0.5, rng=0)
+    assert np.isfinite(datasets.separable(20, 5, 2, noise=1e30, dtype="f4", rng=0).A).all()

@@ -263,3 +263,56 @@ def test_a_plot_refuses_other_rows():
     ax = found.plot(frame)
     assert np.array_equal(ax.lines[0].get_ydata(), rows[found.indices[0]])
     plt.close(ax.figure)
+
+
+def unknown_to_pandas():
+    """Columns of Arrow types that have no type of NumPy."""
+    small = pa.array([1, 0, 1], pa.int8())
+    yield pa.array([bytes(16)] * 3, pa.binary(16)).cast(pa.uuid()) if hasattr(pa, "uuid") else pa.array([[1]] * 3)
+    yield pa.ExtensionArray.from_storage(pa.bool8(), small) if hasattr(pa, "bool8") else pa.array([[1]] * 3)
+    yield pa.array([(1, 2, 3)] * 3, pa.month_day_nano_interval())
+    yield pa.array([[1], [2], [3]], pa.list_view(pa.int64()))
+    yield pa.array([[1], [2], [3]])
+    yield pa.array([{"a": 1}] * 3)
+    yield pa.array([1, 2, 3], pa.time32("s"))
+    yield pa.array([b"1", b"2", b"3"], pa.binary_view())
+
+
+@pytest.mark.parametrize("values", list(unknown_to_pandas()), ids=lambda values: str(values.type)[:12])
+def test_columns_of_arrow_types_that_are_no_numbers_are_named(values):
+    """Some were a raw NotImplementedError."""
+    column = pd.arrays.ArrowExtensionArray(pa.chunked_array([values]))
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": column})
+    for door in DOORS.values():
+        with pytest.raises(InvalidTypeError, match="'b'"):
+            door(frame)
+    with pytest.raises(fa.FastAnchorsError):
+        fa.VectorSampler(frame["b"])
+    ratings = pd.DataFrame({"user": [0, 0, 1], "item": [0, 1, 1], "rating": column})
+    with pytest.raises(InvalidTypeError, match="column 'rating' holds"):
+        fa.apps.RatingsTable.from_frame(ratings)
+
+
+def test_names_of_rows_may_be_string_views():
+    names = pd.arrays.ArrowExtensionArray(pa.chunked_array([pa.array(["x", "y", "z"], pa.string_view())]))
+    matrix = fa.open_matrix(pd.DataFrame({"name": names, "a": [1.0, 2.0, 3.0]}))
+    assert list(matrix.row_names) == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize("values", [[[1], [2], [3]], [{"a": 1}] * 3])
+def test_nested_columns_of_polars_are_named(values):
+    with pytest.raises(InvalidTypeError, match=r"column 'b' holds values of type (List|Struct)"):
+        fa.SPA().seek(pl.DataFrame({"a": [1.0, 2.0, 3.0], "b": values}), 1)
+    ratings = pl.DataFrame({"user": [0, 0, 1], "item": [0, 1, 1], "rating": values})
+    with pytest.raises(InvalidTypeError, match="column 'rating' holds"):
+        fa.apps.RatingsTable.from_frame(ratings)
+    wide = ratings.with_columns(rating=pl.Series([1, 2, 3], dtype=pl.Int128))
+    with pytest.raises(InvalidTypeError, match="column 'rating' is Int128"):
+        fa.apps.RatingsTable.from_frame(wide)
+
+
+def test_scenes_of_nullable_columns():
+    """They were refused, though all other functions take them."""
+    frame = pd.DataFrame({"a": pd.array([1, 3, 1], "Int64"), "b": pd.array([2.0, 1.0, 1.0], "Float64")})
+    found, expected = (fa.apps.unmix(scene, 2) for scene in (frame, ROWS))
+    np.testing.assert_array_equal(found.endmembers, expected.endmembers)

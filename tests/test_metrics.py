@@ -216,3 +216,20 @@ def test_arguments_that_are_not_arrays():
     ):
         with pytest.raises(InvalidInputError):
             call()
+
+
+def test_errors_far_from_one():
+    """The squares of relative errors overflowed: a warning of NumPy, and an infinite or undefined result."""
+    A = np.random.default_rng(0).random((20, 4))
+    for size in (1e150, 1e200, 1e300):
+        weights = np.full((20, 2), size)
+        whole = metrics.reconstruction_error(A, A[:2], weights)
+        drawn = metrics.reconstruction_error(A, A[:2], weights, rows=200, rng=0)
+        assert drawn.relative == pytest.approx(whole.relative, rel=0.2)
+        assert drawn.low < drawn.relative < drawn.high < np.inf
+        assert drawn.absolute == pytest.approx(whole.absolute, rel=0.2)
+    for rows in (None, 10):
+        with pytest.raises(InvalidInputError, match="the error overflows"):
+            metrics.reconstruction_error(A, 1e150 * A[:2], weights, rows=rows, rng=0)
+    with pytest.raises(InvalidInputError, match="the error overflows"):
+        metrics.reconstruction_error(A * 1e-320, A[:2], np.ones((20, 2)))

@@ -347,3 +347,26 @@ def test_ragged_and_masked_values_are_refused():
         fa.VectorSampler([[1.0], [1.0, 2.0]])
     with pytest.raises(InvalidInputError, match="masked"):
         fa.VectorSampler(np.ma.masked_array([1.0, 2.0], mask=[False, True]))
+
+
+def test_packed_arrays_of_xarray_are_refused():
+    """Only those with two axes were: stored numbers were taken for values."""
+    xr = pytest.importorskip("xarray", reason="extra io")
+    packed = xr.DataArray(np.array([1, 2, 3], np.int16), attrs={"scale_factor": 0.1})
+    gone = xr.DataArray(np.array([1, 2, -1], np.int16), attrs={"_FillValue": -1})
+    vector = fa.VectorSampler(np.ones(3))
+    for refused in (
+        lambda: fa.VectorSampler(packed),
+        lambda: vector.update([0, 1, 2], packed),
+        lambda: vector.__setitem__(slice(0, 3), packed),
+        lambda: vector.update(packed[:1], 1.0),
+        lambda: fa.SampleMatrix([packed, packed]),
+        lambda: fa.SPA().seek([packed, packed], 1),
+    ):
+        with pytest.raises(InvalidInputError, match="is packed: its attribute scale_factor"):
+            refused()
+    with pytest.raises(InvalidInputError, match=r"values\[2\] is missing: it is the _FillValue -1"):
+        fa.VectorSampler(gone)
+    assert vector.values.tolist() == [1, 1, 1]
+    plain = xr.DataArray(np.array([1.0, 2.0]), attrs={"units": "m"})
+    assert fa.VectorSampler(plain).values.tolist() == [1, 2]

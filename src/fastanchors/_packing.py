@@ -114,10 +114,12 @@ def check_unpacked(array: Any, values: NDArray[Any], name: str, first_row: int =
     for key in (*_FILLS, "nodata") if values.dtype.kind in "iuf" else ():
         gone = np.isin(values, np.array(packing(known, values.dtype, name, (key,)).missing, values.dtype))
         if gone.any():
-            row, column = np.argwhere(gone)[0]
+            place = np.argwhere(gone)[0]
+            value = values[tuple(place)]
+            where = ", ".join(map(str, [*(place[:1] + first_row), *place[1:]]))
             raise InvalidInputError(
-                f"{name}[{row + first_row}, {column}] is missing: it is the {key} {values[row, column]:g}; fill in a "
-                "number, or leave the row out"
+                f"{name}{f'[{where}]' if where else ''} is missing: it is the {key} {value:g}; fill in a number, or "
+                "leave the row out"
             )
 
 

@@ -42,6 +42,8 @@ def is_index_level(column: Any) -> bool:
 def as_frame(source: Any, name: str, *, first_row: int = 0) -> Any:
     """An Arrow table or a two-dimensional ``DataArray`` as a pandas frame; all other objects as they are.
 
+    Of a ``DataArray`` with fewer or more axes, the values.
+
     The index of a frame that pandas has written to Arrow is the index again, also if only the names of its columns say
     so (:func:`is_index_level`); pandas frames with such columns get that index, and polars frames become pandas frames.
     Coordinates of a ``DataArray`` are index and columns; an axis without them is counted from 0. Raises if its
@@ -53,17 +55,17 @@ def as_frame(source: Any, name: str, *, first_row: int = 0) -> Any:
         return _with_index(source)
     if _has_class(source, "polars", ("DataFrame",)) and any(map(is_index_level, source.columns)):
         return _with_index(_frame_of_polars(source, name))
-    if not is_named_array(source):
+    if not _has_class(source, "xarray", ("DataArray",)):
         return source
     import pandas as pd  # xarray needs it
 
     try:
-        rows, columns = (source.indexes.get(axis) for axis in source.dims)
+        labels = [source.indexes.get(axis) for axis in source.dims]
         values = _numbers(source)
     except (TypeError, ValueError, RuntimeError) as error:  # of indexes and arrays that are not those of NumPy
         raise InvalidTypeError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
     check_unpacked(source, values, name, first_row)
-    return pd.DataFrame(values, index=rows, columns=columns)
+    return pd.DataFrame(values, *labels) if source.ndim == 2 else values
 
 
 def _numbers(source: Any) -> Any:

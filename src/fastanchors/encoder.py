@@ -150,7 +150,6 @@ def encode_rows(
     matrix: RowMatrix, C: NDArray[np.float64], out: NDArray[Any], *, sum_to_one: bool, error: bool = False
 ) -> float:
     """:func:`encode` without validation; with ``error`` it returns ‖out·C − matrix‖_F, else 0."""
-    step = _chunk_rows(matrix, len(C))
     sizes: list[float] = []
 
     def write(start: int, F: NDArray[np.float64]) -> None:
@@ -160,9 +159,10 @@ def encode_rows(
 
     if not matrix.in_process:
         errors = []
-        for start, F, block_error in matrix.map_blocks(_block_weights, C, sum_to_one, error, block_rows=step):
-            write(start, F)
-            errors.append(block_error)
+        for found in matrix.map_parts(_part_weights, C, sum_to_one, error):
+            for start, F, block_error in found:
+                write(start, F)
+                errors.append(block_error)
         _check_range(max(sizes, default=0.0), out.dtype)
         return math.hypot(*errors)
     with one_blas_thread():  # the order of summation must not depend on the number of threads
@@ -173,9 +173,9 @@ def encode_rows(
             write(start, F)
             return system.error_norm(block, Y, F) if error else 0.0
 
-        found = math.hypot(*matrix.map_blocks(solve, block_rows=step))
+        total = math.hypot(*matrix.map_blocks(solve, block_rows=_chunk_rows(matrix, len(C))))
     _check_range(max(sizes, default=0.0), out.dtype)
-    return found
+    return total
 
 
 def _check_range(largest: float, dtype: np.dtype[Any]) -> None:
@@ -189,27 +189,34 @@ def _check_range(largest: float, dtype: np.dtype[Any]) -> None:
         )
 
 
-def _block_weights(
-    start: int, block: Rows, C: NDArray[np.float64], sum_to_one: bool, error: bool
-) -> tuple[int, NDArray[np.float64], float]:
+def _part_weights(
+    part: RowMatrix, first: int, C: NDArray[np.float64], sum_to_one: bool, error: bool
+) -> list[tuple[int, NDArray[np.float64], float]]:
+    """The weights of rows on a worker: only there is known how many entries they have, so how many make a chunk."""
+
+    def solve(start: int, block: Rows) -> tuple[int, NDArray[np.float64], float]:
+        block, Y, F = system.solve(first + start, block)
+        return first + start, F, system.error_norm(block, Y, F) if error else 0.0
+
     with one_blas_thread():
         system = AnchorSystem(C, sum_to_one)
-        block, Y, F = system.solve(start, block)
-        return start, F, system.error_norm(block, Y, F) if error else 0.0
+        return part.map_blocks(solve, block_rows=_chunk_rows(part, len(C)))
 
 
 def error_norm(matrix: RowMatrix, C: NDArray[np.float64], *, sum_to_one: bool, zero_rows: bool = True) -> float:
-    """‖F·C − matrix‖_F for the best F ≥ 0, without rows of zeros if asked for. Workers return one number per block."""
+    """‖F·C − matrix‖_F for the best F ≥ 0, without rows of zeros if asked for. Workers return one number each."""
+    return math.hypot(*matrix.map_parts(_part_error, C, sum_to_one, zero_rows))
+
+
+def _part_error(part: RowMatrix, first: int, C: NDArray[np.float64], sum_to_one: bool, zero_rows: bool) -> float:
+    def error(start: int, block: Rows) -> float:
+        if not zero_rows:
+            block = block[np.asarray(abs(block).sum(axis=1)).reshape(-1) > 0]
+        return system.error_norm(*system.solve(first + start, block))
+
     with one_blas_thread():
-        step = _chunk_rows(matrix, len(C))
-        return math.hypot(*matrix.map_blocks(_block_error, C, sum_to_one, zero_rows, block_rows=step))
-
-
-def _block_error(start: int, block: Rows, C: NDArray[np.float64], sum_to_one: bool, zero_rows: bool) -> float:
-    if not zero_rows:
-        block = block[np.asarray(abs(block).sum(axis=1)).reshape(-1) > 0]
-    system = AnchorSystem(C, sum_to_one)
-    return system.error_norm(*system.solve(start, block))
+        system = AnchorSystem(C, sum_to_one)
+        return math.hypot(*part.map_blocks(error, block_rows=_chunk_rows(part, len(C))))
 
 
 class AnchorSystem:

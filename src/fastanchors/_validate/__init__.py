@@ -13,7 +13,7 @@ from .arguments import (
 )
 from .arrays import as_array, as_matrix, as_numbers, as_reals, check_index, check_one_index, check_unmasked
 from .entries import as_numeric, check_finite, check_objects, check_unrounded, check_whole_objects, numeric
-from .frames import check_frame, plain_dtype
+from .frames import check_frame, kind_of, plain_dtype
 from .kinds import check_no_group, computed, is_anndata, is_dask, package
 from .memory import available_memory, check_draws, check_memory, total_memory
 from .names import name_list
@@ -54,6 +54,7 @@ __all__ = [
     "is_anndata",
     "is_canonical",
     "is_dask",
+    "kind_of",
     "name_list",
     "numeric",
     "package",

@@ -38,13 +38,15 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     check_no_group(values, name)
     values = computed(values, name)
     check_unmasked(values, name)
+    if isinstance(values, list | tuple):  # rows that are taken from an array of xarray keep its attributes
+        values = [as_frame(each, name) if hasattr(each, "attrs") else each for each in values]
     values = as_frame(values, name)
     check_frame(values, name)
     try:
         return stored_values(values, name) if package(values) in ("zarr", "h5py") else np.asarray(values)
     except InvalidInputError:
         raise
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:  # the last of types of Arrow
         raise InvalidInputError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
 
 

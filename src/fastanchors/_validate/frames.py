@@ -13,7 +13,7 @@ from ..errors import InvalidTypeError, one_line
 from .entries import check_unrounded, check_whole_objects
 from .kinds import package
 
-__all__ = ["check_frame", "plain_dtype"]
+__all__ = ["check_frame", "kind_of", "plain_dtype"]
 
 _TIMES = (dt.date, dt.time, dt.timedelta)
 
@@ -39,20 +39,22 @@ def _check_pandas(frame: Any, name: str) -> None:
     for place, kind in enumerate(kinds if other else ()):
         if kind in other:
             _refuse(frame.columns.tolist()[place], other[kind], name)
-    if any(kind.kind == "O" for kind in different):
+    if any(kind_of(kind) == "O" for kind in different):
         names = frame.columns.tolist()
         for place, kind in enumerate(kinds):
-            if kind.kind == "O":
-                is_object = isinstance(kind, np.dtype) or kind.type is Decimal  # decimals of Arrow
+            if kind_of(kind) == "O":
+                is_object = isinstance(kind, np.dtype) or _type_of(kind) is Decimal  # decimals of Arrow
                 column = frame.iloc[:, place] if is_object else getattr(kind, "categories", None)
-                _check_objects(() if column is None else column, kind.type in (str, bytes), names[place], name)
+                _check_objects(() if column is None else column, _type_of(kind) in (str, bytes), names[place], name)
+                if hasattr(kind, "pyarrow_dtype") and not is_object:
+                    _refuse(names[place], f"values of type {one_line(str(kind), 60)}", name)
     plain = {kind: plain_dtype(kind) for kind in different}
-    if plain and all(kind.kind in "iu" for kind in plain) and np.result_type(*plain.values()).kind in "iu":
+    if plain and all(kind_of(kind) in "iu" for kind in plain) and np.result_type(*plain.values()).kind in "iu":
         nullable = any(hasattr(kind, "numpy_dtype") for kind in plain)  # sparse integers have no missing values
         if not nullable or not frame.isna().any(axis=None):
             return
     for kind in different:
-        if kind.kind in "iu" and plain[kind].itemsize == 8:
+        if kind_of(kind) in "iu" and plain[kind].itemsize == 8:
             columns = frame.iloc[:, [place for place, own in enumerate(kinds) if own == kind]]
             if isinstance(kind, np.dtype):
                 check_unrounded(columns.to_numpy(), name)
@@ -64,15 +66,31 @@ def _check_pandas(frame: Any, name: str) -> None:
 def _no_numbers(dtype: Any) -> str | None:
     """What a pandas column of this type holds that NumPy could convert, though it is no number: times, or text."""
     categories = getattr(dtype, "categories", None)
-    kind = getattr(dtype if categories is None else categories.dtype, "kind", "O")
+    kind = kind_of(dtype if categories is None else categories.dtype)
     return "times" if kind in "mM" else "text" if kind == "S" else None  # bytes of Arrow
 
 
 def plain_dtype(dtype: Any) -> Any:
     """The NumPy type of the values of a pandas column of numbers, which may be nullable or sparse."""
-    if dtype.kind == "O":  # an interval has a subtype too
+    if kind_of(dtype) == "O":  # an interval has a subtype too
         return dtype
     return getattr(dtype, "numpy_dtype", getattr(dtype, "subtype", dtype))
+
+
+def kind_of(dtype: Any) -> str:
+    """The letter of NumPy for the type of a pandas column; "O" if it has none, as some types of Arrow."""
+    try:
+        return str(getattr(dtype, "kind", "O"))
+    except NotImplementedError:
+        return "O"
+
+
+def _type_of(dtype: Any) -> Any:
+    """The class of the values of a pandas column; None if pandas does not know one for a type of Arrow."""
+    try:
+        return dtype.type
+    except NotImplementedError:
+        return None
 
 
 def _check_polars(frame: Any, name: str) -> None:
@@ -81,6 +99,8 @@ def _check_polars(frame: Any, name: str) -> None:
         kind = str(column.dtype).split("(")[0]
         if kind in ("Int128", "UInt128"):
             raise InvalidTypeError(f"{name}: column {column.name!r} is {kind}; cast it to Int64 or Float64 first")
+        if column.dtype.is_nested():
+            _refuse(column.name, f"values of type {one_line(str(column.dtype), 60)}", name)
         if column.dtype.is_temporal():
             _refuse(column.name, "times", name)
         text = kind in ("String", "Utf8", "Categorical", "Enum", "Binary")

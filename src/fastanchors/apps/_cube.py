@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._equality import ComparedByValue
-from .._validate import as_array, check_choice, check_no_group, computed
+from .._validate import as_array, check_choice, check_no_group, computed, numeric
 from ..errors import GuessWarning, InvalidInputError, InvalidTypeError, StoreError
 from ..io.arrays import dense_source
 from ..io.row_source import Source
@@ -163,6 +163,8 @@ def as_cube(
         raise InvalidTypeError("the scene must be a dense array, got a sparse matrix; use scene.toarray()")
     check_no_group(scene, name)
     array = np.asarray(scene if isinstance(scene, np.ndarray) else as_array(scene, name))
+    if array.dtype.kind == "O":  # such as columns of pandas that may have missing values
+        array = numeric(array, name)
     if array.dtype.kind not in "iufb":
         raise InvalidTypeError(f"the scene must hold real numbers, got dtype {array.dtype}")
     if isinstance(scene, np.ma.MaskedArray):

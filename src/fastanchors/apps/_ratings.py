@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._tables import as_frame
-from .._validate import as_array, as_matrix, as_numbers, check_index, check_size, computed
+from .._validate import as_array, as_matrix, as_numbers, check_frame, check_index, check_size, computed
 from ..errors import InvalidInputError, InvalidTypeError, StoreError, one_line
 from ..io.addresses import local_path
 from ..io.decoding import did_you_mean
@@ -91,6 +91,7 @@ class RatingsTable:
                 )
         rows, users = _numbered(frame[user])
         places, items = _numbered(frame[item])
+        check_frame(frame[rating].to_frame(), "the frame")
         values = as_numbers(frame[rating].to_numpy(), f"column {rating!r}").astype(np.float64)
         if not len(values):
             raise InvalidInputError("the frame holds no ratings")

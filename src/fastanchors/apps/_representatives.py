@@ -14,7 +14,7 @@ from .. import solvers
 from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
 from .._tables import as_frame, is_named_array
-from .._validate import as_matrix, check_choice, check_frame, check_rank, package
+from .._validate import as_matrix, check_choice, check_frame, check_rank, kind_of, package
 from ..anchors import Certificate
 from ..encoder import encode
 from ..errors import InvalidInputError, InvalidTypeError, one_line
@@ -155,7 +155,7 @@ def _numbers(
     if columns is not None:
         _check_known(columns, list(table.columns))
         table = table[list(columns)]
-    wrong = [name for name, kind in zip(table.columns, table.dtypes) if getattr(kind, "kind", "O") not in "iufb"]
+    wrong = [name for name, kind in zip(table.columns, table.dtypes) if kind_of(kind) not in "iufb"]
     _check_numeric(wrong, non_numeric)
     table = table.drop(columns=wrong)
     if table.shape[1] == 0:

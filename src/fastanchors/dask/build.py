@@ -83,9 +83,10 @@ class DaskSource(Source):
             ((rows, labels),) = self.collection.each("block", _labelled, [number], [known])
             if self.named_from is not None:
                 add_names(self, labels if number >= self.named_from else None, start, stop - start)
-            if not seen and rows.shape[0]:
-                self.is_sparse, seen = sp.issparse(rows), True  # Dask often declares sparse blocks dense
-            yield rows
+            if rows.shape[0]:  # empty blocks may have any kind and type
+                if not seen:
+                    self.is_sparse, seen = sp.issparse(rows), True  # Dask often declares sparse blocks dense
+                yield rows
             del rows, labels
 
     def bounds(self) -> list[tuple[int, int]]:

@@ -85,15 +85,16 @@ def as_block(block: Any, number: int, length: int | None, columns: int, name: st
             )
     if hasattr(block, "to_scipy_sparse"):
         block = block.to_scipy_sparse()
+    place = f"{name}: block {number}"
     if sp.issparse(block):
-        rows: Rows = as_csr(block, "the block")
+        rows: Rows = as_csr(block, place)
     elif not hasattr(block, "to_numpy"):
-        rows = as_array(block, "the block")
+        rows = as_array(block, place)
     else:
-        rows = as_array(frame_values(block, f"{name}: block {number}"), "the block")
+        rows = as_array(frame_values(block, place), place)
         if package(block) == "pandas" and rows.dtype.kind == "f":
-            _check_whole(block, rows, f"{name}: block {number}")
-    return as_numeric(rows, f"{name}: block {number}") if rows.shape[0] else rows  # an empty one may have any type
+            _check_whole(block, rows, place)
+    return as_numeric(rows, place) if rows.shape[0] else rows  # an empty one may have any type
 
 
 def _check_whole(block: Any, values: NDArray[Any], name: str) -> None:

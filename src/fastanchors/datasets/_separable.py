@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
 from .._validate import check_dtype, check_flag, check_number, check_size
-from ..errors import InvalidInputError, TooLargeError
+from ..errors import InvalidInputError, InvalidTypeError, TooLargeError
 from ..matrix.contract import Rows
 from ._components import nonnegative_components
 
@@ -115,7 +115,17 @@ class SeparableBlocks(ComparedByValue):
         if self.noise:
             A += (self.noise * self._scale()) * rng.standard_normal(A.shape)
             np.maximum(A, 0.0, out=A)
-        return A.astype(self.dtype, copy=False), F.astype(self.dtype, copy=False)
+        return self._typed(A), F.astype(self.dtype, copy=False)
+
+    def _typed(self, A: Rows) -> Rows:
+        """The rows in the type that was asked for, which must hold their noise."""
+        with np.errstate(over="ignore"):
+            rows = A.astype(self.dtype, copy=False)
+        if self.noise and not np.isfinite((rows.data if sp.issparse(rows) else rows).max(initial=0.0)):
+            raise InvalidInputError(
+                f"noise = {self.noise:g} gives entries that {self.dtype} cannot hold; pass less noise, or dtype='f8'"
+            )
+        return rows
 
     def _sparse_rows(self, F: NDArray[np.float64], rng: np.random.Generator) -> tuple[Rows, Rows]:
         weights = sp.csr_array(F)
@@ -123,7 +133,7 @@ class SeparableBlocks(ComparedByValue):
         A.sort_indices()
         if self.noise:  # relative to each entry, so that zeros stay zero
             A.data *= np.maximum(1.0 + self.noise * rng.standard_normal(A.nnz), 0.0)
-        return A.astype(self.dtype, copy=False), weights.astype(self.dtype, copy=False)
+        return self._typed(A), weights.astype(self.dtype, copy=False)
 
     def _scale(self) -> float:
         """Root mean square of an entry of a mixture, from E(f·fᵀ) of the Dirichlet distribution."""
@@ -181,7 +191,7 @@ def separable_blocks(
     sparse
         Fraction of non-zeros of an anchor; the blocks are then CSR. None for dense.
     dtype
-        Type of the entries, ``float64``, ``float32`` or ``float16``.
+        Type of the entries, ``float64``, ``float32`` or (dense only) ``float16``.
     rng
         A ``numpy.random.Generator``, an int seed or None.
 
@@ -208,6 +218,9 @@ def separable_blocks(
     if mixing is not None and check_size(mixing, name="mixing") > k:
         raise InvalidInputError(f"mixing = {mixing} is more than the number of anchors k = {k}")
     rng = as_generator(rng)
+    entry_type = check_dtype(dtype, fractions=True)
+    if sparse is not None and entry_type.itemsize < 4:
+        raise InvalidTypeError(f"SciPy has no sparse matrices of {entry_type}; pass dtype='f4', or sparse=None")
     if sparse is None:
         components: Rows = nonnegative_components(k, n, condition=condition, rng=rng)
     else:
@@ -225,7 +238,7 @@ def separable_blocks(
         noise=noise,
         alpha=alpha,
         mixing=mixing,
-        dtype=check_dtype(dtype, fractions=True),
+        dtype=entry_type,
         block_rows=block_rows,
         _seed=tuple(rng.integers(2**63, size=2).tolist()),
     )

@@ -118,14 +118,26 @@ def all_rows(matrix: RowMatrix, purpose: str) -> Rows:
         matrix.check_entries(signed=True)
         return matrix.data
     m, n = matrix.shape
-    size = 16 * matrix.nnz if matrix.is_sparse else matrix.dtype.itemsize * m * n
+    known = matrix.in_process or not matrix.is_sparse or matrix.nnz < m * n  # sparse blocks of Dask: only a bound
+    if known:
+        _check_size(matrix, 16 * matrix.nnz if matrix.is_sparse else matrix.dtype.itemsize * m * n, purpose)
+    blocks: list[Rows] = []
+    entries = 0
+    for _, block in matrix.blocks(None if known else m):
+        blocks.append(block)
+        if not known:
+            entries += block.nnz
+            _check_size(matrix, 16 * entries, purpose)
+    return sp.csr_array(sp.vstack(blocks, format="csr")) if matrix.is_sparse else np.concatenate(blocks)
+
+
+def _check_size(matrix: RowMatrix, size: int, purpose: str) -> None:
     if size > _IN_MEMORY:
+        m, n = matrix.shape
         raise TooLargeError(
             f"{purpose} needs all rows in memory: {size:,} bytes for {m:,} × {n:,}, more than the limit of 1 GiB; take "
             "fewer rows, or load the matrix into memory first"
         )
-    blocks = [block for _, block in matrix.blocks()]
-    return sp.csr_array(sp.vstack(blocks, format="csr")) if matrix.is_sparse else np.concatenate(blocks)
 
 
 class LoadedMatrix(ArrayMatrix):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._tables import as_frame, is_arrow, is_named_array
-from .._validate import check_frame, computed, is_anndata, is_dask, package, plain_dtype
+from .._validate import check_frame, computed, is_anndata, is_dask, kind_of, package, plain_dtype
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from .contract import Rows
 
@@ -92,7 +92,7 @@ def label_place(frame: Any) -> int | None:
     if hasattr(frame, "index"):
         if type(frame.index).__name__ == "RangeIndex" and len(frame):
             for place, dtype in enumerate(frame.dtypes):
-                if dtype.kind in "OU" and isinstance(frame.iloc[0, place], str):
+                if kind_of(dtype) in "OU" and isinstance(frame.iloc[0, place], str):
                     return place
     elif package(frame) == "polars":
         for place, dtype in enumerate(frame.dtypes):

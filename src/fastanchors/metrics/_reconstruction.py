@@ -23,6 +23,7 @@ from ..matrix.scaled import divided, norm, unit_of
 __all__ = ["ReconstructionError", "blocks", "reconstruction_error"]
 
 _CHUNK_ENTRIES = 1 << 22  # entries of a block
+_LARGEST_SHARE = 1e75  # the fourth power of a relative error up to here is finite
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ def reconstruction_error(
             lost = math.hypot(lost, *_lost(block, W, at, sum_to_one))
             total = math.hypot(total, norm(block))
         relative = lost / total if total else 0.0
+        _check_range(lost, relative)
         return ReconstructionError(lost, relative, relative, relative, m, 1.0)
     return _sampled_error(
         matrix, W, F, check_draws(rows, name="rows", minimum=1), sum_to_one, confidence, as_generator(rng)
@@ -127,12 +129,26 @@ def _sampled_error(
         return ReconstructionError(0.0, 0.0, 0.0, 0.0, 0, confidence)
     distinct, back = np.unique(drawn, return_inverse=True)
     block = matrix.rows(distinct)
-    ratio = (_lost(block, W, None if F is None else F[distinct], sum_to_one) ** 2 / squared_norms_of(block))[back]
+    with np.errstate(over="ignore"):
+        shares = _lost(block, W, None if F is None else F[distinct], sum_to_one) / np.sqrt(squared_norms_of(block))
+    _check_range(shares)
+    unit = unit_of(shares, largest=_LARGEST_SHARE)
+    ratio = (divided(shares, unit) ** 2)[back]
     mean = float(ratio.mean())
     spread = float(ndtri(0.5 + confidence / 2) * ratio.std(ddof=min(1, size - 1)) / np.sqrt(size))
-    low, high = np.sqrt(max(mean - spread, 0.0)), np.sqrt(mean + spread)
-    relative = float(np.sqrt(mean))
-    return ReconstructionError(relative * float(np.sqrt(total)), relative, float(low), float(high), size, confidence)
+    low, high = unit * math.sqrt(max(mean - spread, 0.0)), unit * math.sqrt(mean + spread)
+    relative = unit * math.sqrt(mean)
+    absolute = relative * math.sqrt(total)
+    _check_range(absolute, high)
+    return ReconstructionError(absolute, relative, low, high, size, confidence)
+
+
+def _check_range(*errors: Any) -> None:
+    """Raise if an error is larger than any float64."""
+    if not all(np.isfinite(each).all() for each in errors):
+        raise InvalidInputError(
+            "the error overflows; divide A, components and weights by their largest entries, or correct the weights"
+        )
 
 
 def _lost(block: Rows, W: NDArray[np.float64], F: Any, sum_to_one: bool) -> NDArray[np.float64]:
@@ -144,7 +160,9 @@ def _lost(block: Rows, W: NDArray[np.float64], F: Any, sum_to_one: bool) -> NDAr
     lost = np.empty(block.shape[0])
     for start, part in blocks(block):  # a few sparse rows at a time are made dense
         stop = start + part.shape[0]
-        gap = dense(part) - F[start:stop] @ W
+        with np.errstate(over="ignore", invalid="ignore"):
+            gap = dense(part) - F[start:stop] @ W
+        _check_range(gap)
         unit = unit_of(gap)
         gap = divided(gap, unit)
         lost[start:stop] = unit * np.sqrt(np.einsum("ij,ij->i", gap, gap))
