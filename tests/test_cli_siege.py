@@ -107,6 +107,20 @@ def test_a_row_number_that_overflows(shell, tmp_path):
     assert "is not a row number" in one_error(shell("encode", "d.csv", "99999999999999999999", "-o", "w.npy"))
 
 
+def test_results_that_are_nested_too_deeply(shell, tmp_path):
+    (tmp_path / "d.csv").write_text(TABLE)
+    deep = "[" * 100_000 + "]" * 100_000
+    (tmp_path / "deep.json").write_text(deep)
+    (tmp_path / "anchors.json").write_text('{"anchors": [' + "[" * 100 + "]" * 100 + "]}")
+    (tmp_path / "points.json").write_text('{"anchors": [1], "points": {"a": 1}}')
+    np.savez(tmp_path / "record.npz", anchors=[1], components=np.ones((1, 2)), record=np.array(deep))
+    np.savez(tmp_path / "topics.npz", topics=np.ones((1, 2)), mixtures=np.ones((1, 1)), record=np.array(deep))
+    cases = {"deep.json": "nested too deeply", "record.npz": "nested too deeply", "topics.npz": "nested too deeply"}
+    for name, words in (cases | {"anchors.json": "not a row number", "points.json": "'points' is not a table"}).items():
+        assert words in one_error(shell("encode", "d.csv", name, "-o", "w.npy"))
+    assert "nested too deeply" in one_error(shell("topics", "deep.json", "-k", "2"))
+
+
 def test_no_output_inside_a_store(shell, tmp_path):
     (tmp_path / "d.csv").write_text(TABLE)
     shell("build", "d.csv", "s.store")

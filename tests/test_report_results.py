@@ -74,6 +74,18 @@ def test_stability_is_reported_for_every_k(tmp_path):
     )  # those for 3, not the first 3 of 4
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_materials_are_placed_in_the_image(tmp_path, order):
+    scene = fa.datasets.hyperspectral(12, 10, 30, 3, rng=0)
+    result = unmix(scene.A, 3, shape=(12, 10), order=order)
+    path = result.report(tmp_path / "r.html")
+    data = data_of(path)
+    last = [data["anchors"][j] for j in data["steps"][-1]["anchors"]]
+    expected = [f"pixel ({line}, {column})" for line, column in result.positions()]
+    assert [anchor["place"] for anchor in last] == expected
+    assert all(f'"share">{place} · explains' in path.read_text() for place in expected)
+
+
 def test_doubts_about_anchors_are_listed(tmp_path):
     rng = np.random.default_rng(3)
     W = np.column_stack([rng.dirichlet(np.full(4, 0.4), 800), np.zeros(800)])

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import fastanchors as fa
+from fastanchors.apps._scene_place import write_geotiff
 from fastanchors.cli.app import app
 
 UTM = (30.0, 0.0, 500_000.0, 0.0, -30.0, 4_100_000.0)
@@ -216,3 +217,14 @@ def test_encoding_excludes_what_unmixing_excludes(tmp_path, scene):
     stored[:2] = 0
     np.save(tmp_path / "y.npy", stored)
     assert json.loads(run(*command, "--nodata", 0, "--json").stdout)["pixels_left_out"] == 60
+
+
+def test_errors_of_tables_and_images_name_the_file(tmp_path, result):
+    gone = tmp_path / "gone"
+    pytest.importorskip("pyarrow")
+    with pytest.raises(fa.errors.StoreError, match=r"cannot write \S*gone/t.parquet: the folder \S* does not exist"):
+        fa.apps.save_table(np.ones((1, 1)), gone / "t.parquet", rows=["a"], columns=["b"])
+    pytest.importorskip("rasterio")
+    (image,) = (path for path in fa.apps.save_maps(result, tmp_path) if path.name == "abundances.img")
+    with pytest.raises(fa.errors.StoreError, match=r"cannot write \S*gone/a.tif: the folder \S* does not exist"):
+        write_geotiff(image, gone / "a.tif", result.cube.info, ["a", "b", "c"])

@@ -462,6 +462,31 @@ def test_counts_that_no_integer_holds_are_refused(make):
             find(make(counts * 1e200))
 
 
+def test_weights_are_no_counts_wherever_a_model_takes_them(corpus, tmp_path):
+    model, weights = fa.TopicModel(n_topics=4).fit(corpus.A), sp.csr_array(corpus.A * 0.5)
+    sp.save_npz(tmp_path / "weights.npz", weights)
+    for call in (model.fit, model.transform, model.score, model.perplexity, fa.apps.topic_curve):
+        for source in (weights, weights.toarray(), str(tmp_path / "weights.npz")):
+            with pytest.raises(InvalidInputError, match="whole numbers"):
+                call(source)
+    np.testing.assert_array_equal(model.transform(corpus.A * 1.0), model.transform(corpus.A))
+
+
+def test_documents_without_words_to_score_are_refused(texts):
+    model = fa.TopicModel(n_topics=4).fit(texts)
+    for documents in ([""], ["unheard of"], [texts[0].split()[0]]):
+        for call in (model.score, model.perplexity):
+            with pytest.raises(InvalidInputError, match="too few words of the model"):
+                call(documents)
+    assert model.score([texts[0], ""]) == model.score([texts[0]]) < 0
+    single = [*texts[:30], *("word" for _ in range(3000))]
+    order = np.random.default_rng(0).permutation(len(single))  # of topic_curve: the first fifth is held out
+    documents = np.empty(len(single), dtype=object)
+    documents[order] = single[::-1]
+    with pytest.raises(InvalidInputError, match="too few words"):
+        fa.apps.topic_curve(documents.tolist(), (2,))
+
+
 def test_numbers_of_topics_are_several():
     with pytest.raises(fa.errors.InvalidTypeError, match="numbers must be values of k"):
         fa.apps.topic_curve(fa.datasets.topics(60, 40, 3, rng=0).A, 5)

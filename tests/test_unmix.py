@@ -564,3 +564,10 @@ def test_an_order_of_pixels_that_an_image_does_not_have_is_refused(tmp_path, sce
         fa.apps.read_cube(tmp_path / "scene.mat", order="C")
     assert fa.apps.read_cube(tmp_path / "scene.mat", order="F").shape == (24, 30)
     assert fa.apps.unmix(scene.cube, 3, order="C").maps.shape == (24, 30, 3)
+
+
+def test_objects_that_are_no_arrays_are_named():
+    with pytest.raises(fa.errors.InvalidTypeError, match="cannot read a scene from object; pass a path, an array"):
+        fa.apps.unmix(object(), 2)
+    with pytest.raises(fa.errors.InvalidInputError, match=r"got shape \(\): it is of type object"):
+        fa.FAS().seek(object(), 2)

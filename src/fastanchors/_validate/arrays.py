@@ -94,7 +94,8 @@ def as_matrix(A: Any, *, signed: bool = False, finite: bool = True, name: str = 
     else:
         matrix = as_array(A, name)
         if matrix.ndim != 2:
-            hint = "; use x.reshape(1, -1) for one row" if matrix.ndim == 1 else ""
+            hints = {0: f": it is of type {type(A).__name__}", 1: "; use x.reshape(1, -1) for one row"}
+            hint = hints.get(matrix.ndim, "")
             raise InvalidInputError(f"{name} must be two-dimensional, got shape {matrix.shape}{hint}")
     if 0 in matrix.shape:
         raise InvalidInputError(f"{name} is empty: shape {matrix.shape}; at least one row and one column are needed")

@@ -29,6 +29,7 @@ from .._validate import as_matrix, check_index
 from ..errors import InvalidInputError
 from ..matrix.contract import SampleAccess
 from ..matrix.cost import Cost
+from ._counts import check_whole
 
 __all__ = ["Cooccurrence"]
 
@@ -43,9 +44,7 @@ class Cooccurrence(SampleAccess):
     """
 
     def __init__(self, counts: Any, words: ArrayLike | None = None) -> None:
-        H = sp.csr_array(as_matrix(counts, name="counts")).astype(np.float64)
-        if np.any(H.data != np.floor(H.data)):
-            raise InvalidInputError("counts must be whole numbers of occurrences; weights such as tf-idf are not")
+        H = check_whole(sp.csr_array(as_matrix(counts, name="counts"))).astype(np.float64)
         lengths = H.sum(axis=1)
         H, lengths = H[lengths >= 2], lengths[lengths >= 2]
         if H.shape[0] == 0:

@@ -28,7 +28,7 @@ from ._counts import document_counts, stacked, stored_counts
 from ._stop_words import LANGUAGES, StopWords, likely_language, stop_word_list
 from ._tokens import Tokenizer, count_texts, count_with, strip_html
 
-__all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "is_path", "is_texts", "read_corpus"]
+__all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "is_path", "is_texts", "read_corpus", "refuse_vocabulary"]
 
 _FEW = 10  # with fewer documents, words in one document are kept; fewer columns are not a table of word counts
 _LANGUAGE_SAMPLE = 2000  # documents from which the language is detected
@@ -73,6 +73,8 @@ def read_corpus(
     vectorizer: Any = None,
 ) -> Corpus:
     """Word counts of a corpus.
+
+    Options for the columns and bytes of texts that a source of its kind does not have are an error.
 
     Parameters
     ----------
@@ -125,15 +127,19 @@ def read_corpus(
     if not exists(path):
         raise missing(path)
     if format is None and holds_texts(path, column):
-        _refuse_vocabulary(vocab, str(path))
+        refuse_vocabulary(vocab, str(path))
         read = read_texts(path, column=column, title=title, header=header, encoding=encoding, errors=errors)
         return _of_texts(
             read.texts, read.names, str(path), read.replaced, ngrams=ngrams, html=html, vectorizer=vectorizer, **given
         )
-    if column is not None:
-        raise InvalidInputError(f"{path} has counts, not texts; remove column=…")
+    of_texts = {"column": column, "title": title, "header": header, "encoding": encoding, "errors": errors}
+    for option, value in of_texts.items():
+        if value not in (None, "utf-8", "strict"):
+            raise InvalidInputError(f"{path} has counts, not texts; remove {option}=…")
     notes: list[str] = []
     if exists(path / "manifest.json"):
+        if format is not None:
+            raise InvalidInputError(f"{path} is a store, not a file of some format; remove format=…")
         source: Any = open_matrix(path)
         counts = stored_counts(source)
         words = _words(vocab, source.column_names, counts.shape[1])
@@ -205,7 +211,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
         vocabulary = options.pop("vocab")
     check_options(options, read_corpus)
     if isinstance(source, Corpus):
-        _refuse_vocabulary(vocabulary, "the corpus")
+        refuse_vocabulary(vocabulary, "the corpus")
         if options:
             raise InvalidTypeError(
                 f"{next(iter(options))!r} is an option of read_corpus, and this corpus has been read"
@@ -222,7 +228,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
         source = _frame_column(source, options.pop("column"))
     if is_texts(source):
         check_options(options, _of_texts, "texts in memory have")
-        _refuse_vocabulary(vocabulary, "the source")
+        refuse_vocabulary(vocabulary, "the source")
         return _of_texts(as_texts(source), names, "the texts", 0, **options)
     if isinstance(source, list | tuple) and len(source) == 0:
         raise InvalidInputError("there are no documents: the list is empty")
@@ -282,7 +288,7 @@ def as_texts(source: Any) -> list[str]:
     return list(source)
 
 
-def _refuse_vocabulary(vocabulary: Any, name: str) -> None:
+def refuse_vocabulary(vocabulary: Any, name: str) -> None:
     if vocabulary is not None:
         raise InvalidInputError(
             f"{name} has its own words, and vocabulary=… names the columns of counts; remove it, or to count only "

@@ -10,9 +10,16 @@ from ..errors import InvalidInputError
 from ..matrix import ArrayMatrix, RowMatrix
 from ..matrix.contract import SampleAccess
 
-__all__ = ["document_counts", "stacked", "stored_counts"]
+__all__ = ["check_whole", "document_counts", "stacked", "stored_counts"]
 
 _ENTRIES = 1 << 22
+
+
+def check_whole(counts: sp.csr_array) -> sp.csr_array:
+    """The counts; raises unless they are whole numbers."""
+    if counts.dtype.kind == "f" and (counts.data != np.floor(counts.data)).any():
+        raise InvalidInputError("counts must be whole numbers of occurrences; weights such as tf-idf are not")
+    return counts
 
 
 def stored_counts(matrix: RowMatrix) -> sp.csr_array:

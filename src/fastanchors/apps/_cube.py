@@ -163,6 +163,9 @@ def as_cube(
         raise InvalidTypeError("the scene must be a dense array, got a sparse matrix; use scene.toarray()")
     check_no_group(scene, name)
     array = np.asarray(scene if isinstance(scene, np.ndarray) else as_array(scene, name))
+    if array.ndim == 0:
+        cure = "pass a path, an array, an image of spectral.open_image or of xarray"
+        raise InvalidTypeError(f"cannot read a scene from {type(scene).__name__}; {cure}")
     if array.dtype.kind == "O":  # such as columns of pandas that may have missing values
         array = numeric(array, name)
     if array.dtype.kind not in "iufb":

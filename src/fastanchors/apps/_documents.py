@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from ..errors import InvalidInputError
 from ..io.addresses import local_path
 from ..io.text import Texts, holds_texts, read_texts
-from ._corpus import Corpus, as_corpus, as_texts, beginnings, is_path, is_texts, read_corpus
+from ._corpus import Corpus, as_corpus, as_texts, beginnings, is_path, is_texts, read_corpus, refuse_vocabulary
+from ._counts import check_whole
 from ._stop_words import StopWords, stop_word_list
 from ._tokens import Tokenizer, count_vocabulary, count_with, places_of
 
@@ -54,16 +55,17 @@ def read_documents(
     Options are those of :func:`fastanchors.apps.read_corpus`. A ``vectorizer`` is the fitted one. All words of the
     model are counted, however rare, and no others.
     """
+    options: Any = {"column": column, "title": title, "header": header, "encoding": encoding, "errors": errors}
     if is_texts(source):
         name, read = "the texts", Texts([], as_texts(source))
     elif is_path(source) and format is None and holds_texts(local_path(source), column):
         name = str(source)
-        options: Any = {"header": header, "encoding": encoding, "errors": errors}
-        read = read_texts(local_path(source), column=column, title=title, **options)
+        refuse_vocabulary(vocab, name)
+        read = read_texts(local_path(source), **options)
     else:
         corpus = source
         if is_path(source):
-            corpus = read_corpus(source, column=column, format=format, vocab=vocab, min_df=0, stop_words=None)
+            corpus = read_corpus(source, format=format, vocab=vocab, min_df=0, stop_words=None, **options)
         corpus = as_corpus(corpus)
         return Documents(matched(corpus, model), corpus.documents, corpus.texts)
     if vectorizer is not None:
@@ -81,6 +83,7 @@ def read_documents(
 
 def matched(corpus: Corpus, model: Topics) -> sp.csr_array:
     """The columns of the model's words: by name if both have names, by number if the model has numbers of columns."""
+    check_whole(corpus.counts)
     words, own, count = model.topics.shape[1], corpus.vocabulary, corpus.counts.shape[1]
     if own is None and _are_columns(model.vocabulary):
         own = [str(j) for j in range(count)]

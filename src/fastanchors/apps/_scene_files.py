@@ -178,6 +178,8 @@ def fit_mask(mask: Any, cube: Cube, name: str = "the mask") -> NDArray[np.bool_]
 
 
 def _npy_cube(path: Path, asked: _Asked) -> Cube:
+    if asked.variable is not None:
+        raise InvalidInputError(f"{path} holds one array, which has no name; remove variable=…")
     array = map_npy(path)
     if array.ndim != 3:
         return _matrix(path, array, asked)

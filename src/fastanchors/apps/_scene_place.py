@@ -83,6 +83,7 @@ def write_geotiff(image: Path, path: Path, info: SceneInfo, names: list[str]) ->
                 profile["transform"] = rasterio.Affine(*info.map_info["transform"])
             if "crs" in info.map_info:
                 profile["crs"] = info.map_info["crs"]
+            partial.touch()  # an error of rasterio would not name the file
             with rasterio.open(partial, "w", **profile) as target:
                 for band, name in enumerate(names, start=1):
                     target.write(source.read(band), band)

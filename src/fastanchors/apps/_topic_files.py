@@ -17,7 +17,7 @@ from .._replacing import replacing
 from .._signals import from_handler
 from .._validate import as_array, numeric
 from ..errors import FastAnchorsError, InvalidInputError, MissingExtraError, StoreError, one_line
-from ..io.decoding import texts_of
+from ..io.decoding import json_value, texts_of
 from ..io.row_source import reading
 from ..matrix.columns import check_columns
 from ._corpus import as_corpus
@@ -117,7 +117,7 @@ def load_topics(path: str | os.PathLike[str]) -> Topics:
 
 
 def _read(file: Any, path: str | os.PathLike[str]) -> Topics:
-    record = json.loads(texts_of(file["record"])[0])
+    record = json_value(texts_of(file["record"])[0])
     if record["kind"] != _KIND or record["format"] not in (1, _FORMAT):
         raise StoreError(f"{os.fspath(path)} has a format that this release does not read; upgrade fastanchors")
     saved = [name for name in _ARRAYS if name != "descriptive" or record["format"] == _FORMAT]
@@ -173,7 +173,9 @@ def _check(model: Topics) -> None:
 def text_options(path: str | os.PathLike[str]) -> dict[str, Any]:
     """How the texts of a saved model were split into words."""
     with reading(os.fspath(path)), np.load(path, allow_pickle=False) as file:
-        options: dict[str, Any] = json.loads(str(file["record"])).get("text_options", {})
+        options: Any = json_value(texts_of(file["record"])[0]).get("text_options", {})
+    if not isinstance(options, dict) or not isinstance(options.get("reading", {}), dict):
+        raise StoreError(f"{os.fspath(path)} is damaged: 'text_options' are not options by name")
     return options
 
 
@@ -233,6 +235,7 @@ def _write_parquet(path: Path, values: NDArray[np.float64], rows: Any, columns: 
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtraError("writing Parquet needs pyarrow: pip install 'fastanchors[io]'") from error
+    path.touch()  # an error of the library below would not name the file
     names = [corner, *_distinct(columns, corner)]
     arrays = [pa.array(list(rows), pa.string()), *[pa.array(column) for column in values.T]]
     pq.write_table(pa.Table.from_arrays(arrays, names=names), path)

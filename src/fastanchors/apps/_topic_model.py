@@ -17,6 +17,7 @@ from .._validate import as_matrix
 from ..errors import InvalidInputError, InvalidTypeError, RankError
 from ..matrix.columns import check_columns, put_in_order
 from ._corpus import Corpus, as_corpus, is_path, is_texts
+from ._counts import check_whole
 from ._documents import matched, read_documents
 from ._mixtures import mixtures
 from ._topic_refine import completion
@@ -221,7 +222,10 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return np.asarray(F @ self.components_)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Log-likelihood per word: one half of each document determines its mixture, the other half is scored."""
+        """Log-likelihood per word: one half of each document determines its mixture, the other half is scored.
+
+        Documents without any word to score, such as empty ones alone, raise ``InvalidInputError``.
+        """
         check_is_fitted(self)
         return completion(self._counts(X), self.components_, self.topics_.share)[0]
 
@@ -260,4 +264,4 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if corpus.counts.shape[1] != self.n_features_in_:
             raise InvalidInputError(f"the counts have {corpus.counts.shape[1]} words, the model {self.n_features_in_}")
         check_columns(self.vocabulary_, corpus.vocabulary, "the model", "the counts")
-        return corpus.counts
+        return check_whole(corpus.counts)

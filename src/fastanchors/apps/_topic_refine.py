@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._rng import RngLike, as_generator
 from .._validate import check_size
 from ..errors import InvalidInputError
+from ._counts import check_whole
 from ._mixtures import mixtures, word_probabilities
 
 __all__ = ["best_sweeps", "completion", "document_scores", "refined"]
@@ -29,11 +30,14 @@ def completion(
     """Log-likelihood per word of one half of each document, with the mixture estimated from its other half.
 
     The halves are drawn token by token. Returns the mean and its standard error over documents. Words that are in no
-    topic are left out.
+    topic are left out; raises if there are no others to score.
     """
     each, tokens = document_scores(counts, topics, share, rng=rng)
     if tokens.sum() == 0:
-        return float("nan"), float("nan")
+        raise InvalidInputError(
+            "the documents have too few words of the model: one half of each determines its mixture, the other half "
+            "is scored; give more or longer documents"
+        )
     mean = float(each.sum() / tokens.sum())
     left = each - mean * tokens
     return mean, float(np.sqrt(left @ left) / tokens.sum())
@@ -55,9 +59,7 @@ def document_scores(
 
 
 def _halves(counts: sp.csr_array, rng: np.random.Generator) -> tuple[sp.csr_array, sp.csr_array]:
-    whole = counts.data.astype(np.int64)
-    if (whole != counts.data).any():
-        raise InvalidInputError("counts must be whole numbers of occurrences; weights such as tf-idf are not")
+    whole = check_whole(counts).data.astype(np.int64)
     first = rng.binomial(whole, 0.5)
     parts = [sp.csr_array((part, counts.indices, counts.indptr), shape=counts.shape) for part in (first, whole - first)]
     for at, part in enumerate(parts):
@@ -70,8 +72,8 @@ def best_sweeps(counts: sp.csr_array, fit: Callable[[sp.csr_array], Laws]) -> in
     """The number of sweeps that maximises the likelihood of held-out documents.
 
     ``fit`` finds topics in nine tenths of the documents. Sweeps over these continue as long as the likelihood of the
-    others (:func:`completion`) grows. On real texts, sweeps often increase the likelihood of the words but decrease the
-    coherence of the top words.
+    others (as in :func:`completion`) grows. On real texts, sweeps often increase the likelihood of the words but
+    decrease the coherence of the top words.
     """
     held = np.random.default_rng(0).random(counts.shape[0]) < _HELD
     if not held.any() or held.all():
@@ -90,7 +92,8 @@ def best_sweeps(counts: sp.csr_array, fit: Callable[[sp.csr_array], Laws]) -> in
 
 
 def _score(unseen: sp.csr_array, laws: Laws, known: NDArray[np.intp]) -> float:
-    return completion(unseen, laws[0][:, known], laws[1])[0]
+    each, tokens = document_scores(unseen, laws[0][:, known], laws[1])
+    return float(each.sum() / tokens.sum()) if tokens.any() else 0.0  # without words to score there is no gain
 
 
 def refined(counts: sp.csr_array, topics: NDArray[np.float64], share: NDArray[np.float64], sweeps: int) -> Laws:

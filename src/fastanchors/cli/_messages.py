@@ -16,6 +16,7 @@ _CALLS = (
     (r"\bfa\.build\(…, directions=(\d+)\)", r"fastanchors build --directions \1 SOURCE STORE"),
     (r"\bfa\.build\([^)]*\)", "fastanchors build SOURCE STORE"),
     (r"\bfa\.verify\([^)]*\)", "fastanchors verify STORE"),
+    (r"\berrors='replace'", "--replace-errors"),
     *_COPIES,
 )
 # Advice to pass an argument that the command has no option for.
@@ -46,6 +47,7 @@ def in_options(message: str, command: click.Command | None) -> str:
     known |= {name: known[f"{name}_column"] for name in ("user", "item", "rating") if f"{name}_column" in known}
     if "vocab" not in known and "column_names" in known:
         known["vocab"] = known["column_names"]
+    known |= {"errors": known["replace_errors"]} if "replace_errors" in known else {}
     known |= {"vocabulary": known["vocab"]} if "vocab" in known else {}
     for pattern, replacement in _CALLS + (_TABLES if "names_column" in known else ()):
         message = re.sub(pattern, replacement, message)

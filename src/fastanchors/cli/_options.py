@@ -142,6 +142,8 @@ def check_output(
 
     ``beside`` has the suffixes of further files that are written with it.
     """
+    if path is None or path.suffix.lower() != ".csv":
+        check_unused(("escape_formulas",), "it is for a .csv file")
     if path is None:
         return
     if path.suffix.lower() not in suffixes:

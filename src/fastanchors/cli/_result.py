@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 import zipfile
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from .._signals import from_handler
 from ..anchors import CertificateKind
 from ..errors import FastAnchorsError, InvalidInputError, StoreError, one_line
-from ..io.decoding import missing, texts_of
+from ..io.decoding import json_value, missing, texts_of
 from ..matrix.columns import column_order
 from ._files import TableWriter, as_json_text, replacing, unescaped
 
@@ -167,7 +166,7 @@ def _check_record(found: Found) -> None:
     if names is not None and (not isinstance(names, list) or len(names) != len(found.record["anchors"])):
         raise ValueError("'anchor_names' is not a list with a name for each anchor")
     if "fingerprint" in found.record and found.indices is not None:
-        marks = np.asarray(found.record["fingerprint"], dtype=np.float64)
+        marks = _numbers(found.record["fingerprint"], "fingerprint")
         if marks.shape != (len(found.indices), _SIGNS) or not np.isfinite(marks).all():
             raise ValueError("'fingerprint' is not a list of numbers for each anchor")
     if "solver" in found.record:
@@ -194,13 +193,20 @@ def _check_seek(record: Mapping[str, Any]) -> None:
 
 def _row_numbers(values: Any, where: Any) -> NDArray[np.intp]:
     """Row numbers, validated: anything but a non-negative integer is an error."""
-    array = np.asarray(values)
-    if array.ndim != 1 or array.size == 0:
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    if not isinstance(listed, list) or not listed:
         raise InvalidInputError(f"{where} has no anchors; row numbers are needed")
-    for value in array.tolist():
+    for value in listed:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 62:
             raise InvalidInputError(f"{where}: {one_line(repr(value), 40)} is not a row number; they are 0, 1, 2, …")
-    return array.astype(np.intp)
+    return np.array(listed, dtype=np.intp)
+
+
+def _numbers(values: Any, name: str) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name!r} is not a table of numbers") from None
 
 
 def _distinct(indices: NDArray[np.intp], given: str) -> NDArray[np.intp]:
@@ -213,13 +219,13 @@ def _distinct(indices: NDArray[np.intp], given: str) -> NDArray[np.intp]:
 def _read(path: Path) -> Found:
     suffix = path.suffix.lower()
     if suffix == ".json":
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json_value(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict) or "anchors" not in record:
             raise InvalidInputError(f"{path} is not a result of seek --out: it has no 'anchors'")
         points = record.pop("points", None)
         return Found(
             _row_numbers(record["anchors"], path),
-            None if points is None else np.atleast_2d(np.asarray(points, dtype=np.float64)),
+            None if points is None else np.atleast_2d(_numbers(points, "points")),
             record,
         )
     if suffix == ".csv":
@@ -235,7 +241,7 @@ def _read(path: Path) -> Found:
             return Found(None, loaded.astype(np.float64))
         raise InvalidInputError(f"{path} has neither row numbers nor k × n anchors: shape {loaded.shape}")
     with loaded:
-        record = json.loads(texts_of(loaded["record"])[0]) if "record" in loaded.files else {}
+        record = json_value(texts_of(loaded["record"])[0]) if "record" in loaded.files else {}
         indices = _row_numbers(loaded["anchors"], path) if "anchors" in loaded.files else None
         if "components" not in loaded.files or loaded["components"].ndim != 2:
             raise InvalidInputError(f"{path} is not a result of seek --out: it has no k × n array 'components'")

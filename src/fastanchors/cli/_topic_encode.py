@@ -84,12 +84,24 @@ def report_topics(path: Path, out: Path, data: Path | None, title: str | None, o
     if not source.exists():
         raise InvalidInputError(f"the documents of {path} are no longer at {source}; pass their path with --data")
     check_outside_inputs(out, "--out", source)
-    given = {name: value for name, value in options.items() if value not in (None, False)}
-    found = _read(source, model, kept, kept.get("reading", {}) | given)
+    given = {name: value for name, value in options.items() if value is not None}
+    found = _read(source, model, kept, _recorded(source, kept.get("reading", {}), given) | given)
     weights = mixtures(found.counts, model.topics, model.share)
     shown = replace(model, mixtures=weights, documents=found.names)
     shown.report(out, found.counts, title=title or source.name, documents=found.names, texts=found.texts)
     return len(model.topics)
+
+
+def _recorded(source: Path, reading: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The options by which the documents of the model were read that this source has: it may be of another kind."""
+    from ..io.text import holds_texts, options_of
+
+    column = given.get("column") or reading.get("column")
+    if (given.get("format") or reading.get("format")) is None and holds_texts(source, column):
+        has = tuple("replace_errors" if name == "errors" else name for name in options_of(source))
+    else:
+        has = ("format", "vocab")
+    return {name: value for name, value in reading.items() if name in has}
 
 
 def _read(source: Path, model: Any, split: dict[str, Any], options: dict[str, Any]) -> Documents:

@@ -147,6 +147,8 @@ def topics(
     store of word counts.
     """
     from .. import apps
+    from ..io.addresses import exists
+    from ..io.text import holds_texts
 
     corpus = as_lines(corpus, reading["column"])
     inputs = (corpus, reading["vocab"], reading["stop_words"])
@@ -155,12 +157,12 @@ def topics(
     check_output(documents_table, _TABLES, "--documents-table", *inputs)
     check_output(report, (".html", ".htm"), "--report", *inputs)
     check_distinct({"--topics-table": topics_table, "--documents-table": documents_table})
+    if exists(corpus) and (reading["format"] is not None or not holds_texts(corpus, reading["column"])):
+        check_unused(_OF_TEXTS, f"{corpus} has counts of words, not texts")
     before = None if since is None else apps.load_topics(since)
     curve = table = None
     with working(f"finding topics in {corpus.name}"):
         read = read_with(corpus, reading)
-        if read.texts is None:
-            check_unused(_OF_TEXTS, f"{corpus} has counts of words, not texts")
         if k == "auto":
             curve = apps.topic_curve(read)
         number: Any = k if curve is None else curve.chosen

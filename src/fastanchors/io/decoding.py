@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import difflib
+import json
 import os
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from .._signals import pass_on
 from ..errors import InvalidInputError, StoreError
 
-__all__ = ["BOM", "check_encoding", "decoded", "did_you_mean", "missing", "texts_of"]
+__all__ = ["BOM", "check_encoding", "decoded", "did_you_mean", "json_value", "missing", "texts_of"]
 
 BOM = b"\xef\xbb\xbf"  # byte-order mark of UTF-8
 
@@ -49,6 +50,14 @@ def decoded(data: bytes, encoding: str, name: str, where: str = "", also: str = 
         place = f"{name}{where}, byte {error.start + 1}"
         cure = "save it as UTF-8, or pass its encoding, such as encoding='latin-1'"
         raise StoreError(f"{place}: {data[error.start]:#04x} is not {encoding} text; {cure}{also}") from None
+
+
+def json_value(text: str) -> Any:
+    """The value that JSON text has; raises ``ValueError``."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
 
 
 def did_you_mean(given: str, known: Any) -> str:

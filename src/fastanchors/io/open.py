@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from .._openers import opener
 from .._signals import pass_on
 from .._validate import check_no_group, is_anndata, is_dask
-from ..errors import InvalidTypeError, StoreError
+from ..errors import InvalidInputError, InvalidTypeError, StoreError
 from ..matrix.frames import is_labelled, labelled
 from . import arrays
 from .addresses import STREAMED, RemotePath, exists, path_of
@@ -116,6 +116,8 @@ def open_source(source: Any, *, format: str | None = None, **options: Any) -> So
         return source
     for test, reader in _OBJECTS:
         if test(source):
+            if format is not None:
+                raise InvalidInputError(f"{source} is not a file of some format; remove format=…")
             return _call(reader, source, options)
     if is_dask(source):
         return _call(opener("dask rows"), source, options)

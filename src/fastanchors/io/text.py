@@ -6,7 +6,6 @@ import bz2
 import csv
 import gzip
 import io
-import json
 import lzma
 import re
 import zlib
@@ -17,17 +16,18 @@ from typing import Any
 
 from .._signals import pass_on
 from .._validate import check_choice
-from ..errors import InvalidInputError, MissingExtraError, StoreError, TooLargeError
+from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError, TooLargeError
 from .addresses import exists
-from .decoding import BOM, check_encoding, decoded, did_you_mean
+from .decoding import BOM, check_encoding, decoded, did_you_mean, json_value
 from .row_source import reading
 
-__all__ = ["Texts", "holds_texts", "read_texts"]
+__all__ = ["Texts", "holds_texts", "options_of", "read_texts"]
 
 _LINES = (".txt", ".text", ".md")
 _TABLES = {".csv": ",", ".tsv": "\t"}
 _JSON = (".jsonl", ".ndjson", ".json")
 _PARQUET = (".parquet", ".pq")
+_COLUMNS, _DECODING = ("column", "title"), ("encoding", "errors")  # options
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _FEW = 10  # columns of numbers, too few for a vocabulary
 _ANY_TEXT, _BEST_RATIO = 1 << 26, 1032  # limit of the unpacked size: a constant, and a factor of the packed size
@@ -114,6 +114,16 @@ def _content(path: Path) -> bytes:
     return data
 
 
+def options_of(path: Path) -> tuple[str, ...]:
+    """The options of :func:`read_texts` that have an effect on a source of this kind."""
+    suffix = suffix_of(path)
+    if path.is_dir() or suffix in ("", *_LINES):
+        return _DECODING
+    if suffix in _PARQUET:
+        return _COLUMNS
+    return (*_COLUMNS, *_DECODING, "header") if suffix in _TABLES else (*_COLUMNS, *_DECODING)
+
+
 def read_texts(
     path: Path,
     *,
@@ -138,8 +148,15 @@ def read_texts(
         Encoding of all formats but Parquet.
     errors : "strict" or "replace"
         What to do with invalid bytes: raise an error, or replace each by U+FFFD and count them.
+
+    Options that a source of this kind does not have are an error.
     """
     check_choice(errors, ("strict", "replace"), name="errors")
+    given = {"column": column, "title": title, "header": header, "encoding": encoding, "errors": errors}
+    has = options_of(path)
+    for name, value in given.items():
+        if name not in has and value not in (None, "utf-8", "strict"):
+            raise InvalidTypeError(f"{path} has no option {name!r} (options: {', '.join(has)})")
     decoder = _Decoder(check_encoding(encoding, whole=True), errors)
     with reading(path):
         names, texts = _read(path, column, title, header, decoder)
@@ -184,7 +201,7 @@ class _Decoder:
     def read(self, path: Path) -> str:
         data = _content(path).removeprefix(BOM)
         if self.errors == "strict":
-            also = "; or replace such bytes: errors='replace', on the command line --replace-errors"
+            also = "; or replace such bytes: errors='replace'"
             return decoded(data, self.encoding, str(path), also=also)
         text = data.decode(self.encoding, "replace")
         mark = "\N{REPLACEMENT CHARACTER}"
@@ -260,8 +277,8 @@ def _json(path: Path, text: str, *, lines: bool) -> dict[str | int, Sequence[Any
 
 def _parsed(text: str, place: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return json_value(text)
+    except ValueError as error:
         raise StoreError(f"{place}: not JSON: {error}") from error
 
 

@@ -19,7 +19,7 @@ from ..io.scene import SceneInfo
 from ..matrix.contract import RowMatrix
 from .kinds import check_kind, names_of_rows
 
-__all__ = ["Display", "display_of", "display_options_of_file", "names_of_anchors"]
+__all__ = ["Display", "PixelNames", "display_of", "display_options_of_file", "names_of_anchors"]
 
 _EMBEDDINGS = ("X_umap", "X_tsne", "X_draw_graph_fa", "X_phate", "X_pca")  # of AnnData, best first
 

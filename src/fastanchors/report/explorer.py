@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .._text import clean, sentence
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
-from .display import Display, names_of_anchors
+from .display import Display, PixelNames, names_of_anchors
 from .drawn_anchors import cards, document_labels, topic_positions
 from .kinds import names_of_rows, sizes_of
 from .page_rows import PageRows, choose_page_rows
@@ -111,7 +111,10 @@ def _anchors(pool: Pool, display: Display, kept: PageRows) -> list[dict[str, Any
     for k, ids in pool.chosen.items():
         step = pool.results[k]
         for j, index, name in zip(ids, step, names_of_anchors(step, display), strict=True):
-            found.setdefault(j, {"row": index, "name": words[j] or name, "point": step.points is not None})
+            anchor = {"row": index, "name": words[j] or name, "point": step.points is not None}
+            if display.named_anchors and display.image is not None:
+                anchor["place"] = PixelNames(display.image, display.order)[index]
+            found.setdefault(j, anchor)
     return [found[at] for at in range(len(found))]
 
 

@@ -105,13 +105,14 @@ def _anchors(facts: Facts) -> str:
     spectra = facts.kind in ("spectra", "scene")
     stability = facts.explorer["steps"][-1].get("stability")
     cards = []
+    places = [facts.explorer["anchors"][at].get("place") for at in facts.explorer["steps"][-1]["anchors"]]
     for j, (name, share) in enumerate(zip(facts.names, facts.shares.shares, strict=True)):
         inside = (
             svg.spectrum(f"spectrum-{j + 1}", name, facts.components, j, facts.column_names)
             if spectra
             else _features(facts, j)
         )
-        row = f"row {int(facts.anchors.indices[j]):,} · " if facts.named else ""
+        row = f"{places[j] or f'row {int(facts.anchors.indices[j]):,}'} · " if facts.named else ""
         again = f" · {_VERDICTS[stability['verdicts'][j]]}" if stability is not None else ""
         if stability is not None and "support" in stability:
             again += f" · supported by {plural(stability['support'][j], 'row')}"

@@ -43,7 +43,7 @@ function facts(state, j, number) {
 
 /** Which row an anchor is, or is near to, where its name does not say so. */
 function rowOf(state, j) {
-  const anchor = state.model.anchors[j], row = `row ${anchor.row.toLocaleString('en')}`;
+  const anchor = state.model.anchors[j], row = anchor.place ?? `row ${anchor.row.toLocaleString('en')}`;
   if (state.nameOf(j) === row) return anchor.point ? 'a mean of rows near it' : '';
   if (anchor.point) return `nearest: ${row}`;
   return state.nameOf(j) !== anchor.name || state.model.data.named ? row : '';
