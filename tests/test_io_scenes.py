@@ -161,6 +161,13 @@ def test_names_in_an_envi_header_may_contain_braces(tmp_path, written, names):
     assert source.scene.wavelengths.tolist() == WAVES
 
 
+def test_fields_of_an_envi_header_whose_braces_do_not_close(tmp_path):
+    """Each field after the last brace searched the rest of the file for one."""
+    waves, more = ", ".join(map(str, WAVES)), "".join(f"field {i} = {{\n" for i in range(20_000))
+    source = open_source(write_envi(tmp_path, more=f"wavelength = {{{waves}}} \n{more}data gain values = {{\n"))
+    assert source.scene.wavelengths.tolist() == WAVES
+
+
 def test_pixels_without_data_are_detected_before_scaling():
     scene = SceneInfo((1, 4), ignore=-9999, good_bands=np.array([True, False]), scale=np.array([0.1, 0.1]))
     block = np.array([[-9999, 5], [1, -9999], [np.nan, 1], [2, 3]])

@@ -6,6 +6,7 @@ A spectral library (``.sli``) is a file of the same form: its lines are spectra,
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import re
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,9 @@ _TYPES = {1: "u1", 2: "i2", 3: "i4", 4: "f4", 5: "f8", 12: "u2", 13: "u4", 14: "
 _SUFFIXES = ("", ".img", ".dat", ".raw", ".bin", ".bil", ".bip", ".bsq")
 _LIBRARY = ".sli"
 _BRACES = r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|\{[^}]*\}"  # pairs of braces in braces, or else up to the first that closes
-_FIELD = re.compile(rf"^[ \t]*([^=\n{{}}]+?)[ \t]*=[ \t]*({_BRACES}|[^\n]*)", re.MULTILINE)
+_KEY = r"^[ \t]*([^=\n{}]+?)[ \t]*=[ \t]*"
+_FIELD = re.compile(rf"{_KEY}({_BRACES}|[^\n]*)", re.MULTILINE)
+_LINE = re.compile(rf"{_KEY}([^\n]*)", re.MULTILINE)
 # Order of the axes in the file, and the transposition to lines × samples × bands.
 _INTERLEAVES = {
     "bsq": (("bands", "lines", "samples"), (1, 2, 0)),
@@ -214,7 +217,9 @@ def header_fields(path: Path) -> dict[str, str]:
     if not text.lstrip("\ufeff").startswith("ENVI"):
         raise StoreError(f"{path} is not an ENVI header: its first line is not 'ENVI'")
     fields = {}
-    for found in _FIELD.finditer(text):
+    head, brace, tail = text.rpartition("}")
+    line, _, rest = tail.partition("\n")  # no brace closes in the rest, and it is not searched for one at each field
+    for found in itertools.chain(_FIELD.finditer(head + brace + line), _LINE.finditer(rest)):
         value = found[2].strip()
         inner = value.strip("{}")
         if "{" in inner or "}" in inner:  # braces of the value itself
