@@ -196,6 +196,34 @@ def test_no_piece_runs_any_more_when_an_interrupt_comes_out(after):
     assert ended == [1]
 
 
+def test_an_interrupt_while_a_result_is_kept_comes_out_as_it_is():
+    """The future had its result already and refused the exception: InvalidStateError came out."""
+
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(*_):
+        raise Interrupted
+
+    def trace(frame, event, argument):
+        if frame.f_code.co_name == "notify_all":
+            sys.settrace(None)
+            signal.raise_signal(signal.SIGALRM)
+
+    def run():
+        with use_threads(1), LargePieces(2) as pieces:
+            sys.settrace(trace)
+            pieces.submit(1, len, "")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(Interrupted):
+            run()
+    finally:
+        sys.settrace(None)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_results_do_not_depend_on_the_threads_of_blas():
     A = fa.datasets.separable(9000, 30, 6, noise=0.05, rng=0).A
 

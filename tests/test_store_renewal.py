@@ -23,6 +23,7 @@ from fastanchors.greedy.anchoring import spread_of_noise
 from fastanchors.greedy.coordinates import block_coordinates
 from fastanchors.greedy.extremes import Extremes, towards
 from fastanchors.store import renew as renew_module
+from fastanchors.store import store as store_module
 from fastanchors.store.manifest import Manifest
 from fastanchors.store.shards import MappedShards
 from fastanchors.store.sidecars import commit_of
@@ -280,6 +281,31 @@ def test_a_full_disk_leaves_the_commit_and_the_coordinates_of_before(path, monke
         S.commit()
     assert described(path) == (1, 2)
     fa.verify(path)
+
+
+@pytest.mark.parametrize(("step", "what"), [("renew", "renewed its sidecars"), ("compact", "compacted")])
+@pytest.mark.parametrize("error", [MemoryError, RuntimeError("can't start new thread")])
+def test_a_commit_is_done_though_memory_or_threads_do_not_suffice_for_what_follows(
+    path, monkeypatch, step, what, error
+):
+    """A MemoryError came out, and who repeated the append doubled the rows."""
+
+    def short(*_):
+        raise error
+
+    with fa.open(path, "r+") as S:
+        monkeypatch.setattr(store_module, "worth_compacting", lambda _: step == "compact")
+        monkeypatch.setattr(store_module, step, short)
+        S.append(new_kind(40))
+        with pytest.warns(UserWarning, match=f"committed, but not {what}: (MemoryError|can't start)"):
+            S.commit()
+        monkeypatch.undo()
+        S.append(new_kind(3))
+        S.commit()
+        rows = S.shape[0]
+    fa.verify(path)
+    with fa.open(path) as S:
+        assert S.shape[0] == rows
 
 
 def test_a_renewal_that_fails_after_its_manifest_is_in_place_closes_the_store(path, monkeypatch):

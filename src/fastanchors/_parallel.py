@@ -176,9 +176,11 @@ class LargePieces(Generic[_Result]):
             return future
         future = Future()
         try:
-            future.set_result(function(*arguments))
+            result = function(*arguments)
         except Exception as error:
             future.set_exception(error)
+        else:
+            future.set_result(result)
         self.under_way[future] = size
         return future
 

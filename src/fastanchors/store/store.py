@@ -19,7 +19,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from .._maps import release_freed
-from .._signals import deferred_signals
+from .._signals import deferred_signals, from_handler
 from .._validate import check_choice, check_size
 from ..errors import ConcurrentAccessError, CorruptStoreError, StoreError
 from ..io.addresses import local_path
@@ -235,13 +235,14 @@ class Store(StoreContent):
                 self.compact()
             else:
                 self._renew_sidecars()
-        except StoreError as error:
-            if self._closed:
+        except Exception as error:  # memory and threads may be short too, and the commit is durable
+            if self._closed or from_handler(error) or isinstance(error, ConcurrentAccessError):
                 raise
             if compacting:
                 self._compact_from = 2 * self._writer.end
             what = "compacted" if compacting else "renewed its sidecars"
-            warnings.warn(f"committed, but not {what}: {error}", stacklevel=4)
+            why = str(error) or type(error).__name__
+            warnings.warn(f"committed, but not {what}: {why}", stacklevel=4)
 
     @writes
     def _commit(self) -> None:
