@@ -599,6 +599,37 @@ def test_a_commit_whose_answer_is_lost_counts(address, monkeypatch, lost):
     assert fa.verify(address)["rows"] == 950
 
 
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_half_an_answer_is_not_another_writer(address, monkeypatch, share):
+    """The answer to a commit was lost and reading it back gave a part: the writer was told to repeat its changes."""
+    A = matrix(900)
+    fa.build(A, address).close()
+    monkeypatch.setattr(storage, "_WAITS", (0,))
+    with fa.open(address, mode="r+") as S:
+        S.append(A[:50])
+        system, create, read = S.storage._system, S.storage._system.pipe_file, S.storage._system.cat_file
+        parts, tried = [], []
+
+        def unlucky(path, value, mode="overwrite", **more):
+            if mode == "create" and not tried:
+                tried.append(path)
+                parts.append(share)
+                create(path, value, mode=mode, **more)
+                raise OSError("no answer")
+            create(path, value, mode=mode, **more)
+
+        def half(path, *more, **options):
+            content = read(path, *more, **options)
+            return content[: int(len(content) * parts.pop())] if parts else content
+
+        with monkeypatch.context() as patch:
+            patch.setattr(system, "pipe_file", unlucky)
+            patch.setattr(system, "cat_file", half)
+            S.commit()
+        assert (S.shape, parts, len(tried)) == ((950, 20), [], 1)
+    assert fa.verify(address)["rows"] == 950
+
+
 def test_a_commit_that_fails_keeps_its_files(address, monkeypatch):
     """Nobody knows whether the request will still arrive, so what it refers to stays."""
     A = matrix(900)

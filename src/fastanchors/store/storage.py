@@ -368,9 +368,11 @@ class ObjectStorage(Storage):
         except StoreError as error:
             # It may be ours: a request is repeated if its answer was lost. Names of files are random, so content tells.
             try:
-                return self.read(name), error
+                found = self.read(name)
+                Manifest._decode(found, Path(name))  # half an answer is not what another writer has written
             except StoreError:
                 return None, error
+            return found, error
 
     @contextlib.contextmanager
     def _errors(self, doing: str, name: str = "") -> Iterator[None]:
