@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sp
 
 import fastanchors as fa
@@ -227,7 +228,7 @@ def test_empty_documents_and_unseen_words_are_harmless(corpus):
 def test_bad_counts_are_refused(corpus):
     with pytest.raises(fa.errors.InvalidInputError, match="whole numbers"):
         fa.apps.topics(corpus.A * 0.5, 3)
-    with pytest.raises(fa.errors.InvalidInputError, match="negative"):
+    with pytest.raises(fa.errors.InvalidInputError, match=r"^counts.* is negative"):
         fa.apps.topics(-corpus.A, 3)
     with pytest.raises(fa.errors.InvalidInputError, match="vocabulary has 2 words"):
         fa.apps.topics(corpus.A, 3, vocabulary=["a", "b"])
@@ -239,6 +240,44 @@ def test_bad_counts_are_refused(corpus):
         fa.apps.topics([[1, 0, 1], [0, 1, 1]] * 8, 3)
     with pytest.raises(fa.errors.InvalidInputError, match="recovery"):
         fa.apps.topics(corpus.A, 3, recovery="l1")
+
+
+@pytest.mark.parametrize("kind", ["n.npz", "n.mtx", "n.csv", "docword.n.txt", "store", "opened", "samples", "signed"])
+def test_negative_counts_are_refused_wherever_they_are(tmp_path, kind):
+    good = np.random.default_rng(0).poisson(1.5, (60, 12))
+    counts = good.copy()
+    counts[7, 3] = -9999
+    path = tmp_path / kind
+    source = path
+    if kind == "n.npz":
+        sp.save_npz(path, sp.csr_array(counts))
+    elif kind == "n.mtx":
+        scipy.io.mmwrite(path, sp.coo_array(counts))
+    elif kind == "n.csv":
+        np.savetxt(path, counts, "%d", ",")
+    elif kind == "docword.n.txt":
+        lines = [f"{i + 1} {j + 1} {counts[i, j]}\n" for i, j in zip(*counts.nonzero(), strict=True)]
+        path.write_text(f"60\n12\n{len(lines)}\n{''.join(lines)}")
+    elif kind == "samples":
+        source = fa.SampleMatrix(counts, normalize=None)
+    elif kind == "signed":
+        source = fa.open_matrix(sp.csr_array(counts), signed=True)
+    else:
+        fa.build(counts, path, normalize=None)
+        source = fa.open_matrix(path) if kind == "opened" else path
+    model, words = fa.TopicModel(2).fit(good), fa.apps.topics(good, 2)
+    calls = [
+        lambda: fa.apps.topics(source, 2),
+        lambda: fa.apps.topic_curve(source, (2,)),
+        lambda: fa.TopicModel(2).fit_transform(source),
+        lambda: model.transform(source),
+        lambda: model.score(source),
+        lambda: fa.apps.pyldavis(words, source),
+        lambda: words.report(tmp_path / "r.html", source),
+    ]
+    for call in calls:
+        with pytest.raises(fa.errors.InvalidInputError, match=r"\[7, 3\] is negative \(-9999"):
+            call()
 
 
 # --- corpora -------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from .._equality import ComparedByValue
 from .._tables import as_frame, is_named_array
-from .._validate import check_size
+from .._validate import check_finite, check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
 from ..io.addresses import exists, is_address, is_local, local_path
@@ -32,12 +32,15 @@ __all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "is_path", "is_texts
 
 _FEW = 10  # with fewer documents, words in one document are kept; fewer columns are not a table of word counts
 _LANGUAGE_SAMPLE = 2000  # documents from which the language is detected
+_IN_MEMORY = "the counts"  # the name of counts in memory
 _BEGINNING = 400  # characters of a text that are kept for display
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus(ComparedByValue):
     """Counts (documents × words, CSR), the words, and names and beginnings of the documents if there are any.
+
+    Counts that are negative or not finite are an error.
 
     Examples
     --------
@@ -53,6 +56,9 @@ class Corpus(ComparedByValue):
     name: str
     notes: tuple[str, ...] = ()  # for the user: source of the words, documents without words
     texts: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        check_finite(self.counts, name="counts" if self.name == _IN_MEMORY else f"{self.name}: counts")
 
 
 def read_corpus(
@@ -238,7 +244,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
     matrix = open_matrix(source, name="counts")
     counts = stored_counts(matrix)
     words = _words(vocabulary, matrix.column_names, counts.shape[1])
-    return Corpus(counts, words, _names(matrix.row_names), "the counts")
+    return Corpus(counts, words, _names(matrix.row_names), _IN_MEMORY)
 
 
 def _words(given: Any, own: Sequence[str] | None, columns: int) -> list[str] | None:
