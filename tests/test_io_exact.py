@@ -145,6 +145,46 @@ def test_integers_that_other_entries_would_round_are_refused(tmp_path):
             fa.build(source, tmp_path / name, normalize=None)
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[2**53 + 1, 1.5]],
+        [[1.5, -(2**53) - 1]],
+        [[2**63 + 1, -1]],
+        [(2**53 + 1, 0), (0.5, 1)],
+        ((float("nan"), 1), (2**53 + 1, 0)),
+        [np.array([2**53 + 1, 0]), np.array([0.5, 1])],
+        [np.array([2**63 + 1, 0], np.uint64), np.array([1, 2])],
+        [[np.int64(2**53 + 1), np.float32(1.5)]],
+    ],
+)
+def test_integers_of_lists_that_floats_beside_them_would_round_are_refused(tmp_path, rows):
+    """NumPy makes float64 of such a list."""
+    calls = [
+        lambda: fa.open_matrix(rows, signed=True),
+        lambda: list(fa.io.open_source(rows).blocks(1 << 20)),
+        lambda: fa.build(rows, tmp_path / "s", normalize=None),
+        lambda: fa.build(iter([rows]), tmp_path / "t", normalize=None),
+        lambda: fa.encode(rows, [[1.0, 2.0]]),
+        lambda: fa.encode([[1.0, 2.0]], rows),
+        lambda: fa.SPA().seek(rows, 1),
+    ]
+    for call in calls:
+        with pytest.raises(fa.errors.InvalidInputError, match=r"the integer -?9\d+ would be rounded to float64"):
+            call()
+
+
+def test_integers_of_lists_of_series_are_not_rounded():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(fa.errors.InvalidInputError, match="the integer 9007199254740993 would be rounded"):
+        fa.open_matrix([pd.Series([2**53 + 1, 0]), pd.Series([0.5, 1])])
+
+
+def test_large_numbers_of_lists_that_float64_holds_are_accepted():
+    assert fa.open_matrix([[2**60, 1.5], [1e300, 2**53]]).rows([0, 1]).tolist() == [[2.0**60, 1.5], [1e300, 2.0**53]]
+    assert fa.open_matrix([[2**53 + 1, 1]]).rows([0]).tolist() == [[2**53 + 1, 1]]  # integers alone
+
+
 def test_integers_are_not_rounded_by_a_store_of_float64(tmp_path):
     for S in (fa.build(np.array([[0.5, 1.0]]), tmp_path / "s"), fa.SampleMatrix([[0.5, 1.0]])):
         for change in (lambda S: S.append([[BIG, 1]]), lambda S: S.update([0], [0], [BIG])):

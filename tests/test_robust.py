@@ -135,7 +135,7 @@ def test_bad_options_are_named():
     for support in (0, 1, -2, 2.5):
         with pytest.raises(InvalidInputError, match="support must be None, a fraction or a count of at least 2"):
             Robust(support=support)
-    with pytest.raises(InvalidInputError, match="radius must lie between 0 and 1, got 1"):
+    with pytest.raises(InvalidInputError, match="radius must be strictly between 0 and 1, got 1"):
         Robust(radius=1)
     assert Robust(support=0.1).count(45) == 5
     assert Robust(support=7).count(45) == 7

@@ -91,7 +91,7 @@ def test_ill_conditioned_anchors():
 
 
 def test_bad_options_are_named():
-    with pytest.raises(InvalidInputError, match="tol must lie between 0 and 1"):
+    with pytest.raises(InvalidInputError, match="tol must be at least 0 and below 1"):
         fa.SNPA(tol=2)
     with pytest.raises(InvalidInputError, match="k = 4 is more than the number of rows = 3"):
         fa.SNPA().seek(np.ones((3, 2)), 4)

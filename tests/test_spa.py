@@ -207,8 +207,10 @@ def test_bad_input_is_named(A, k, error, message):
 def test_bad_options_are_named():
     with pytest.raises(InvalidInputError, match="precondition must be one of None, 'spa', 'svd', 'mve', got 'pca'"):
         fa.SPA(precondition="pca")
-    with pytest.raises(InvalidInputError, match="tol must lie between 0 and 1"):
+    with pytest.raises(InvalidInputError, match="tol must be at least 0 and below 1"):
         fa.SPA(tol=-1.0)
+    with pytest.raises(InvalidInputError, match=r"below 1, got 1\.0"):
+        fa.SPA(tol=1.0)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sp
 
 import fastanchors as fa
@@ -227,7 +228,7 @@ def test_empty_documents_and_unseen_words_are_harmless(corpus):
 def test_bad_counts_are_refused(corpus):
     with pytest.raises(fa.errors.InvalidInputError, match="whole numbers"):
         fa.apps.topics(corpus.A * 0.5, 3)
-    with pytest.raises(fa.errors.InvalidInputError, match="negative"):
+    with pytest.raises(fa.errors.InvalidInputError, match=r"^counts.* is negative"):
         fa.apps.topics(-corpus.A, 3)
     with pytest.raises(fa.errors.InvalidInputError, match="vocabulary has 2 words"):
         fa.apps.topics(corpus.A, 3, vocabulary=["a", "b"])
@@ -239,6 +240,44 @@ def test_bad_counts_are_refused(corpus):
         fa.apps.topics([[1, 0, 1], [0, 1, 1]] * 8, 3)
     with pytest.raises(fa.errors.InvalidInputError, match="recovery"):
         fa.apps.topics(corpus.A, 3, recovery="l1")
+
+
+@pytest.mark.parametrize("kind", ["n.npz", "n.mtx", "n.csv", "docword.n.txt", "store", "opened", "samples", "signed"])
+def test_negative_counts_are_refused_wherever_they_are(tmp_path, kind):
+    good = np.random.default_rng(0).poisson(1.5, (60, 12))
+    counts = good.copy()
+    counts[7, 3] = -9999
+    path = tmp_path / kind
+    source = path
+    if kind == "n.npz":
+        sp.save_npz(path, sp.csr_array(counts))
+    elif kind == "n.mtx":
+        scipy.io.mmwrite(path, sp.coo_array(counts))
+    elif kind == "n.csv":
+        np.savetxt(path, counts, "%d", ",")
+    elif kind == "docword.n.txt":
+        lines = [f"{i + 1} {j + 1} {counts[i, j]}\n" for i, j in zip(*counts.nonzero(), strict=True)]
+        path.write_text(f"60\n12\n{len(lines)}\n{''.join(lines)}")
+    elif kind == "samples":
+        source = fa.SampleMatrix(counts, normalize=None)
+    elif kind == "signed":
+        source = fa.open_matrix(sp.csr_array(counts), signed=True)
+    else:
+        fa.build(counts, path, normalize=None)
+        source = fa.open_matrix(path) if kind == "opened" else path
+    model, words = fa.TopicModel(2).fit(good), fa.apps.topics(good, 2)
+    calls = [
+        lambda: fa.apps.topics(source, 2),
+        lambda: fa.apps.topic_curve(source, (2,)),
+        lambda: fa.TopicModel(2).fit_transform(source),
+        lambda: model.transform(source),
+        lambda: model.score(source),
+        lambda: fa.apps.pyldavis(words, source),
+        lambda: words.report(tmp_path / "r.html", source),
+    ]
+    for call in calls:
+        with pytest.raises(fa.errors.InvalidInputError, match=r"\[7, 3\] is negative \(-9999"):
+            call()
 
 
 # --- corpora -------------------------------------------------------------------------------------------------------
@@ -263,6 +302,7 @@ def test_folder_lines_and_columns_of_text(tmp_path):
     read = fa.apps.read_corpus(folder)
     check_texts(read)
     assert read.documents == ["a.txt", "b.txt", "sub/c.txt"]
+    assert read.notes == ("1 file is left out: not .txt, .text, .md, or a link to nothing",)
     (tmp_path / "lines.txt").write_text("\n\n".join(TEXTS))
     check_texts(fa.apps.read_corpus(tmp_path / "lines.txt"))
     (tmp_path / "t.csv").write_text("id,text\n" + "".join(f'{i},"{text}"\n' for i, text in enumerate(TEXTS)))
@@ -279,6 +319,68 @@ def test_folder_lines_and_columns_of_text(tmp_path):
     assert "cat" not in fa.apps.read_corpus(folder, stop_words=tmp_path / "stop").vocabulary
     with pytest.raises(fa.errors.InvalidInputError, match=r"no word of .* is left"):
         fa.apps.read_corpus(folder, min_df=4)
+
+
+def test_files_of_a_folder_that_are_left_out_are_counted(tmp_path):
+    for name in ("a.txt", "b", "c.html", ".hidden", ".git/d.txt", ".git/HEAD"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("cats purr")
+    (tmp_path / "e.txt").symlink_to(tmp_path / "gone")
+    read = fa.apps.read_corpus(tmp_path)
+    assert read.documents == ["a.txt"]
+    assert read.notes == ("3 files are left out: not .txt, .text, .md, or a link to nothing",)
+    (tmp_path / "a.txt").unlink()
+    (tmp_path / "e.txt").unlink()
+    read = fa.apps.read_corpus(tmp_path)
+    assert (read.documents, read.notes) == (["b", "c.html"], ())
+
+
+@pytest.mark.parametrize(("name", "separator"), [("t.csv", ","), ("t.tsv", "\t"), ("t.csv", ";")])
+def test_a_quote_that_is_never_closed_is_refused(tmp_path, name, separator):
+    """It took all later documents into one."""
+    records = [f'{i}{separator}"cats\n""purr"""' for i in range(50)] + [f"{i}{separator}dogs" for i in range(50)]
+    good = "\n".join([f"id{separator}text", *records, ""])
+    (tmp_path / name).write_text(good)
+    assert len(fa.apps.read_corpus(tmp_path / name, column="text").documents) == 100
+    (tmp_path / name).write_text(good.replace(f"\n0{separator}dogs", f'\n0{separator}"dogs'))
+    with pytest.raises(fa.errors.StoreError, match="line 102: a quote is opened in this line and never closed"):
+        fa.apps.read_corpus(tmp_path / name, column="text")
+
+
+def test_quotes_have_the_meaning_of_the_separator_that_is_found(tmp_path):
+    (tmp_path / "t.csv").write_text('id;text\n1;cats,"purr\n2;dogs\n')
+    assert fa.apps.read_corpus(tmp_path / "t.csv", column="text").vocabulary == ["cats", "dogs", "purr"]
+
+
+def test_missing_texts_of_json_are_empty(tmp_path):
+    """pandas writes a missing text as NaN by json.dumps."""
+    (tmp_path / "t.jsonl").write_text('{"t": "cats purr", "u": NaN}\n{"t": NaN, "u": "b"}\n{"t": null, "u": 3}\n')
+    read = fa.apps.read_corpus(tmp_path / "t.jsonl", column="t", title="u")
+    assert (read.vocabulary, read.documents) == (["cats", "purr"], ["", "b", "3"])
+    assert read.notes == ("2 of 3 documents hold no words",)
+    (tmp_path / "l.jsonl").write_text('{"t": "cats"}\n{"t": ["cats", "purr"]}\n')
+    with pytest.raises(fa.errors.InvalidTypeError, match="text 1 is of type list, not text"):
+        fa.apps.read_corpus(tmp_path / "l.jsonl")
+
+
+def test_texts_of_parquet_as_bytes_are_utf_8(tmp_path):
+    """Python's notation of bytes was counted: the words b'caf and xc3."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"t": ["café".encode(), b"dogs", None], "u": [b"A", "É".encode(), None], "l": [["a"]] * 3})
+    pq.write_table(table, tmp_path / "t.parquet")
+    read = fa.apps.read_corpus(tmp_path / "t.parquet", column="t", title="u")
+    assert (read.vocabulary, read.documents) == (["café", "dogs"], ["A", "É", ""])
+    pq.write_table(table.select(["t"]).append_column("n", [[1, 2, 3]]), tmp_path / "n.parquet")
+    with pytest.raises(fa.errors.InvalidInputError, match=r"choose the column of the texts.*'t', 'n'"):
+        fa.apps.read_corpus(tmp_path / "n.parquet")
+    frame = table.append_column("s", [["cats", "purr", "dogs"]])
+    assert fa.apps.as_corpus(frame, column="s", title="u").documents == ["A", "É", ""]
+    for option in ({"column": "l"}, {"column": "t", "title": "l"}):
+        with pytest.raises(fa.errors.InvalidTypeError, match="0 is of type list, not text"):
+            fa.apps.read_corpus(tmp_path / "t.parquet", **option)
+    pq.write_table(pa.table({"t": [b"cats", "café".encode("latin-1")]}), tmp_path / "l.parquet")
+    with pytest.raises(fa.errors.StoreError, match="text 1: 0xe9 is not UTF-8 text"):
+        fa.apps.read_corpus(tmp_path / "l.parquet")
 
 
 def test_counts_with_their_vocabulary(tmp_path):

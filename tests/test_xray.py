@@ -85,7 +85,7 @@ def test_a_large_sparse_matrix_stays_sparse():
 def test_bad_options_are_named():
     with pytest.raises(InvalidInputError, match="selection must be one of 'max', 'rand', 'dist', 'greedy', got 'best'"):
         fa.XRAY(selection="best")
-    with pytest.raises(InvalidInputError, match="tol must lie between 0 and 1"):
+    with pytest.raises(InvalidInputError, match="tol must be at least 0 and below 1"):
         fa.XRAY(tol=-0.1)
 
 

@@ -101,5 +101,5 @@ def check_tolerance(tol: Any) -> float | None:
     if tol is None:
         return None
     if not 0 <= check_number(tol, name="tol") < 1:
-        raise InvalidInputError(f"tol must lie between 0 and 1, got {tol}")
+        raise InvalidInputError(f"tol must be at least 0 and below 1, got {tol}")
     return float(tol)

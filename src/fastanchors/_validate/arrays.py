@@ -13,7 +13,7 @@ from .._packing import stored_values
 from .._tables import as_frame
 from .._types import Rows
 from ..errors import InvalidInputError, InvalidTypeError, one_line
-from .entries import as_numeric, check_finite, check_unrounded, numeric
+from .entries import as_numeric, check_finite, check_unrounded, check_unrounded_list, numeric
 from .frames import check_frame
 from .kinds import check_no_group, computed, package
 from .sparse import canonical
@@ -32,8 +32,9 @@ def check_unmasked(A: Any, name: str) -> None:
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """``values`` as a plain array, computed if Dask has them; raises if entries are masked, or rows differ in length.
 
-    Also where NumPy would change columns of a frame or an Arrow table (:func:`check_frame`), if it is packed, and on
-    groups of arrays (:func:`check_no_group`). Packed arrays of Zarr and h5py are unpacked.
+    Also if NumPy would round integers of a list that are beside floats (:func:`check_unrounded_list`), where it would
+    change columns of a frame or an Arrow table (:func:`check_frame`), if the array is packed, and on groups of arrays
+    (:func:`check_no_group`). Packed arrays of Zarr and h5py are unpacked.
     """
     check_no_group(values, name)
     values = computed(values, name)
@@ -43,7 +44,10 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
     values = as_frame(values, name)
     check_frame(values, name)
     try:
-        return stored_values(values, name) if package(values) in ("zarr", "h5py") else np.asarray(values)
+        array = stored_values(values, name) if package(values) in ("zarr", "h5py") else np.asarray(values)
+        if isinstance(values, list | tuple):
+            check_unrounded_list(values, array, name)
+        return array
     except InvalidInputError:
         raise
     except (TypeError, ValueError, OverflowError, NotImplementedError) as error:  # the last of types of Arrow

@@ -20,6 +20,7 @@ __all__ = [
     "check_finite",
     "check_objects",
     "check_unrounded",
+    "check_unrounded_list",
     "check_whole_objects",
     "numeric",
 ]
@@ -117,6 +118,16 @@ def check_unrounded(values: NDArray[Any], name: str) -> None:
     bad = (size // last).reshape(-1) > np.uint64(_WHOLE)
     if bad.any():
         raise InvalidInputError(_rounded(values.reshape(-1)[int(np.argmax(bad))], name))
+
+
+def check_unrounded_list(values: Any, array: NDArray[Any], name: str) -> None:
+    """Raise on the first integer of a list, tuple or nest of these that its conversion to ``array`` has rounded."""
+    if array.dtype.kind != "f":
+        return
+    high, low = (extreme.reduce(array, axis=None, initial=0) for extreme in (np.fmax, np.fmin))  # without any NaN
+    if high >= _WHOLE or low <= -_WHOLE:  # else each of its integers is a float64
+        for part in values if array.ndim > 1 else (values,):
+            check_whole_objects(np.asarray(part, dtype=object).flat, name)
 
 
 def check_objects(values: NDArray[Any], name: str, first_row: int = 0) -> None:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from .._equality import ComparedByValue
 from .._tables import as_frame, is_named_array
-from .._validate import check_size
+from .._validate import check_finite, check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
 from ..io.addresses import exists, is_address, is_local, local_path
@@ -21,7 +21,7 @@ from ..io.bags import vocabulary_of
 from ..io.decoding import missing
 from ..io.open import check_options
 from ..io.row_source import read_names
-from ..io.text import holds_texts, read_texts
+from ..io.text import cell_texts, holds_texts, read_texts
 from ..matrix import open_matrix
 from ..matrix.frames import is_labelled
 from ._counts import document_counts, stacked, stored_counts
@@ -32,12 +32,15 @@ __all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "is_path", "is_texts
 
 _FEW = 10  # with fewer documents, words in one document are kept; fewer columns are not a table of word counts
 _LANGUAGE_SAMPLE = 2000  # documents from which the language is detected
+_IN_MEMORY = "the counts"  # the name of counts in memory
 _BEGINNING = 400  # characters of a text that are kept for display
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus(ComparedByValue):
     """Counts (documents × words, CSR), the words, and names and beginnings of the documents if there are any.
+
+    Counts that are negative or not finite are an error.
 
     Examples
     --------
@@ -53,6 +56,9 @@ class Corpus(ComparedByValue):
     name: str
     notes: tuple[str, ...] = ()  # for the user: source of the words, documents without words
     texts: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        check_finite(self.counts, name="counts" if self.name == _IN_MEMORY else f"{self.name}: counts")
 
 
 def read_corpus(
@@ -79,11 +85,11 @@ def read_corpus(
     Parameters
     ----------
     path : str or Path
-        A folder of text files, one document each; a ``.txt`` file with one document per line (empty lines are
-        skipped); a ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` or ``.parquet`` file with the text in ``column``; each
-        also compressed (``.gz``, ``.bz2``, ``.xz``). Or counts: a store, or what :func:`fastanchors.io.open_source`
-        reads (LDA-C, docword, Matrix Market, ``.npz``, and a table of at least ten columns of numbers and at most one
-        of texts).
+        A folder of text files, one document each (other files are left out, which the ``notes`` of the corpus state); a
+        ``.txt`` file with one document per line (empty lines are skipped); a ``.csv``, ``.tsv``, ``.jsonl``, ``.json``
+        or ``.parquet`` file with the text in ``column``; each also compressed (``.gz``, ``.bz2``, ``.xz``). Or counts:
+        a store, or what :func:`fastanchors.io.open_source` reads (LDA-C, docword, Matrix Market, ``.npz``, and a table
+        of at least ten columns of numbers and at most one of texts).
     column, title : str, int or None
         The columns of the texts and of their names: by name, or by number from 0.
     header : bool or None
@@ -129,9 +135,8 @@ def read_corpus(
     if format is None and holds_texts(path, column):
         refuse_vocabulary(vocab, str(path))
         read = read_texts(path, column=column, title=title, header=header, encoding=encoding, errors=errors)
-        return _of_texts(
-            read.texts, read.names, str(path), read.replaced, ngrams=ngrams, html=html, vectorizer=vectorizer, **given
-        )
+        given |= {"ngrams": ngrams, "html": html, "vectorizer": vectorizer}
+        return _of_texts(read.texts, read.names, str(path), read.notes, read.replaced, **given)
     of_texts = {"column": column, "title": title, "header": header, "encoding": encoding, "errors": errors}
     for option, value in of_texts.items():
         if value not in (None, "utf-8", "strict"):
@@ -224,12 +229,12 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
         source = as_frame(source, "the frame")
     if "column" in options and is_labelled(source):
         title = options.pop("title", None)
-        names = None if title is None else _names(_frame_column(source, title))
+        names = None if title is None else cell_texts(_frame_column(source, title), "title")
         source = _frame_column(source, options.pop("column"))
     if is_texts(source):
         check_options(options, _of_texts, "texts in memory have")
         refuse_vocabulary(vocabulary, "the source")
-        return _of_texts(as_texts(source), names, "the texts", 0, **options)
+        return _of_texts(as_texts(source), names, "the texts", **options)
     if isinstance(source, list | tuple) and len(source) == 0:
         raise InvalidInputError("there are no documents: the list is empty")
     _refuse_frame_of_texts(source)
@@ -238,7 +243,7 @@ def as_corpus(source: Any, *, vocabulary: Sequence[str] | Mapping[str, int] | No
     matrix = open_matrix(source, name="counts")
     counts = stored_counts(matrix)
     words = _words(vocabulary, matrix.column_names, counts.shape[1])
-    return Corpus(counts, words, _names(matrix.row_names), "the counts")
+    return Corpus(counts, words, _names(matrix.row_names), _IN_MEMORY)
 
 
 def _words(given: Any, own: Sequence[str] | None, columns: int) -> list[str] | None:
@@ -300,7 +305,8 @@ def _of_texts(
     texts: list[str],
     names: list[str] | None,
     name: str,
-    replaced: int,
+    notes: Sequence[str] = (),
+    replaced: int = 0,
     *,
     min_df: int | None = None,
     max_df: float = 1.0,
@@ -309,7 +315,9 @@ def _of_texts(
     html: bool = False,
     vectorizer: Any = None,
 ) -> Corpus:
-    notes = [f"{replaced} {'byte was' if replaced == 1 else 'bytes were'} not text and replaced"] if replaced else []
+    notes = list(notes)
+    if replaced:
+        notes.append(f"{replaced} {'byte was' if replaced == 1 else 'bytes were'} not text and replaced")
     if vectorizer is not None:
         counts, words = count_with(vectorizer, texts, fit=True)
         return Corpus(counts, words, names, name, (*notes, *_empty(counts)), beginnings(texts, html))

@@ -22,13 +22,15 @@ def append_rows(seen: SampleMatrix, new: ArrayMatrix, normalize: str | None) -> 
     check_signs(new.data)
     with np.errstate(over="ignore", under="ignore"):
         rows = new.data.astype(seen.dtype, copy=False)
-    check_finite(rows, name=f"X.astype({seen.dtype})")
+    cure = "start with rows of float64, or multiply all rows by one number"
+    why = f"in {seen.dtype}, the type of the rows so far; {cure}"
+    try:
+        check_finite(rows, name="X")
+    except InvalidInputError as error:  # the rows given are finite
+        raise InvalidInputError(f"{str(error).partition(';')[0]} {why}") from None
     vanished = (row_sums(rows) == 0) & (row_sums(new.data) > 0)
     if vanished.any():
-        raise InvalidInputError(
-            f"row {int(np.argmax(vanished))} of X is zero in {seen.dtype}, the type of the rows so far; start with "
-            "rows of float64, or multiply all rows by one number"
-        )
+        raise InvalidInputError(f"row {int(np.argmax(vanished))} of X is zero {why}")
     if names is not None and seen.row_names is None:
         seen.row_names = names[: seen.shape[0]]
     seen.append(rows, row_names=None if names is None else names[seen.shape[0] :])

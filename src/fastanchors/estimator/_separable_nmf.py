@@ -146,7 +146,8 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         times their memory) with an index that is updated: with ``selection="spa"`` a call reads little more than the
         new rows. The other rules compare all rows, and a call costs about as much as a fit. ``anchors_`` are positions
         in the order of arrival. The first call needs at least ``n_components`` rows. :meth:`fit` discards the rows of
-        earlier calls. A call that fails validation adds no rows.
+        earlier calls. A call that fails validation adds no rows. All rows are kept in the type of those of the first
+        call: after float32, rows of float64 and of integers are rounded to float32.
 
         Parameters
         ----------

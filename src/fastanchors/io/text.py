@@ -9,7 +9,7 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from .._validate import check_choice
 from ..errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError, TooLargeError
 from .addresses import exists
 from .decoding import BOM, check_encoding, decoded, did_you_mean, json_value
+from .numbers import malformed
 from .row_source import reading
 
-__all__ = ["Texts", "holds_texts", "options_of", "read_texts"]
+__all__ = ["Texts", "cell_texts", "holds_texts", "options_of", "read_texts"]
 
 _LINES = (".txt", ".text", ".md")
 _TABLES = {".csv": ",", ".tsv": "\t"}
@@ -38,11 +39,15 @@ _HEADING = re.compile(r"[^\W\d_][\w .:/()-]{0,40}$")  # a plausible column name
 
 @dataclass(frozen=True)
 class Texts:
-    """Names and texts of documents; ``replaced`` is the number of invalid bytes that were replaced."""
+    """Names and texts of documents, and ``notes`` for the user.
+
+    ``replaced`` is the number of invalid bytes that were replaced.
+    """
 
     names: list[str]
     texts: list[str]
     replaced: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def suffix_of(path: Path) -> str:
@@ -80,7 +85,8 @@ def _columns_of_text(path: Path) -> bool:
     except (ImportError, OSError, ValueError, StoreError) as error:
         pass_on(error)
         return False
-    texts = sum(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in kinds)
+    strings = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    texts = sum(any(test(kind) for test in strings) for kind in kinds)
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_nested)
     others = sum(any(test(kind) for test in tests) for kind in kinds)
     return others == 0 or texts > 1 or (texts == 1 and others < _FEW)
@@ -159,19 +165,20 @@ def read_texts(
             raise InvalidTypeError(f"{path} has no option {name!r} (options: {', '.join(has)})")
     decoder = _Decoder(check_encoding(encoding, whole=True), errors)
     with reading(path):
-        names, texts = _read(path, column, title, header, decoder)
+        names, texts, notes = _read(path, column, title, header, decoder)
     if not texts:
         raise InvalidInputError(f"{path} holds no documents")
-    return Texts(names, texts, decoder.replaced)
+    return Texts(names, texts, decoder.replaced, notes)
 
 
 def _read(
     path: Path, column: str | int | None, title: str | int | None, header: bool | None, decoder: _Decoder
-) -> tuple[list[str], list[str]]:
-    """Names and texts."""
-    suffix = suffix_of(path)
+) -> tuple[list[str], list[str], tuple[str, ...]]:
+    """Names, texts and notes."""
+    suffix, notes = suffix_of(path), ()  # type: tuple[str, tuple[str, ...]]
     if path.is_dir():
-        names, texts = _folder(path, decoder)
+        files, notes = _folder(path)
+        names, texts = [str(file.relative_to(path)) for file in files], [decoder.read(file) for file in files]
     elif suffix in _LINES or suffix == "":
         texts = [line for line in decoder.read(path).splitlines() if line.strip()]
         names = [str(number) for number in range(len(texts))]
@@ -182,14 +189,35 @@ def _read(
             columns = _parquet(path)
         else:
             columns = _json(path, decoder.read(path), lines=suffix != ".json")
-        texts = ["" if cell is None else str(cell) for cell in _chosen(path, columns, column)]
+        texts = cell_texts(_chosen(path, columns, column), f"{path}: text")
         if title is None:
             names = [str(number) for number in range(len(texts))]
         else:
-            names = ["" if cell is None else str(cell) for cell in _chosen(path, columns, title)]
+            names = cell_texts(_chosen(path, columns, title), f"{path}: title")
             if len(names) != len(texts):
                 raise StoreError(f"{path} has {len(texts)} texts but {len(names)} titles")
-    return names, texts
+    return names, texts, notes
+
+
+def cell_texts(cells: Iterable[Any], what: str) -> list[str]:
+    """Cells as texts: empty if missing (null, NaN), bytes as UTF-8; lists and records are refused.
+
+    Writers that are older than the text type of Parquet, such as those of Spark and Hive, have texts as bytes.
+    """
+    return [cell if isinstance(cell, str) else _as_text(cell, f"{what} {at}") for at, cell in enumerate(cells)]
+
+
+def _as_text(cell: Any, place: str) -> str:
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and cell != cell):
+        return ""
+    if isinstance(cell, bytes):
+        try:
+            return cell.decode()
+        except UnicodeDecodeError as error:
+            raise StoreError(f"{place}: {cell[error.start]:#04x} is not UTF-8 text; write the column as text") from None
+    if hasattr(cell, "__len__"):
+        raise InvalidTypeError(f"{place} is of type {type(cell).__name__}, not text; join its parts to one text first")
+    return str(cell)
 
 
 class _Decoder:
@@ -211,21 +239,29 @@ class _Decoder:
         return text
 
 
-def _folder(path: Path, decoder: _Decoder) -> tuple[list[str], list[str]]:
-    files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
-    files = [file for file in files if suffix_of(file) in _LINES] or files
-    if not files:
+def _folder(path: Path) -> tuple[list[Path], tuple[str, ...]]:
+    """The text files of a folder, or all its files if none is one, and a note if others are left out.
+
+    Hidden files, and those in hidden folders, are not documents.
+    """
+    seen = [file for file in path.rglob("*") if not any(part[0] == "." for part in file.relative_to(path).parts)]
+    files = sorted(file for file in seen if file.is_file())
+    others = [file for file in seen if not file.exists()]  # links to files that are gone
+    read = [file for file in files if suffix_of(file) in _LINES] or files
+    if not read:
         raise InvalidInputError(f"{path} holds no files")
-    return [str(file.relative_to(path)) for file in files], [decoder.read(file) for file in files]
+    left = len(files) + len(others) - len(read)
+    note = f"{left} {'file is' if left == 1 else 'files are'} left out: not {', '.join(_LINES)}, or a link to nothing"
+    return read, (note,) if left else ()
 
 
 def _table(path: Path, text: str, separator: str, header: bool | None) -> dict[str | int, Sequence[Any]]:
-    rows = _records(path, text, separator)
-    if not rows:
+    head = _records(path, text, separator, most=1)
+    if not head:
         raise InvalidInputError(f"{path} is empty")
-    if separator == "," and len(rows[0]) == 1 and ";" in rows[0][0] and _headings(rows[0][0].split(";")):
+    if separator == "," and len(head[0]) == 1 and ";" in head[0][0] and _headings(head[0][0].split(";")):
         separator = ";"
-        rows = _records(path, text, separator)
+    rows = _records(path, text, separator)
     first = rows[0]
     header = _headings(first) if header is None else header
     names: list[str | int] = list(first) if header else list(range(len(first)))
@@ -237,11 +273,28 @@ def _table(path: Path, text: str, separator: str, header: bool | None) -> dict[s
     return {name: [row[at] if at < len(row) else "" for row in body] for at, name in enumerate(names)}
 
 
-def _records(path: Path, text: str, separator: str) -> list[list[str]]:
-    """The records of a table that are not empty."""
+def _records(path: Path, text: str, separator: str, most: int | None = None) -> list[list[str]]:
+    """The first ``most`` records of a table that are not empty; raises if the last one ends inside a quote."""
+    begun = 0  # line in which a record began that has not ended
+
+    def lines() -> Iterator[str]:
+        nonlocal begun
+        for number, line in enumerate(io.StringIO(text, newline=""), start=1):
+            begun = begun or number
+            yield line
+        if begun:
+            raise malformed(str(path), begun, "a quote is opened in this line and never closed")
+
+    rows: list[list[str]] = []
     before = csv.field_size_limit(1 << 30)
     try:
-        return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
+        for row in csv.reader(lines(), delimiter=separator):
+            begun = 0
+            if row:
+                rows.append(row)
+            if len(rows) == most:
+                break
+        return rows
     except csv.Error as error:
         raise StoreError(f"{path}: {error}") from error
     finally:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import as_generator
+from .._validate import check_finite
 from ..anchors import Anchors, Certificate
 from ..apps import Corpus, Topics, Unmixing, unmix
 from ..apps import topics as find_topics
@@ -90,6 +91,9 @@ def write_topics(
             f"the counts are {matrix.shape[0]} × {matrix.shape[1]}"
         )
     check_columns(topics.vocabulary, matrix.column_names, "the topics", "the counts")
+    if matrix.normalize is None:  # a store or a matrix with sample access, which may be signed
+        for start, block in matrix.blocks():
+            check_finite(block, name="counts", first_row=start)
     again = _RecomputedTopics(open_matrix(counts, name="counts"), topics.vocabulary, as_generator(seed))
     anchors = _topic_anchors(
         topics, _most_typical(topics.mixtures), "topics are estimates from the words that occur together"

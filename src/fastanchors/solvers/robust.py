@@ -83,7 +83,7 @@ class Robust:
         if self.support is not None and not 0 < self.support < 1 and (self.support < 2 or self.support % 1):
             raise InvalidInputError(f"support must be None, a fraction or a count of at least 2, got {self.support}")
         if self.radius is not None and not 0 < self.radius < 1:
-            raise InvalidInputError(f"radius must lie between 0 and 1, got {self.radius}")
+            raise InvalidInputError(f"radius must be strictly between 0 and 1, got {self.radius}")
 
     def count(self, rows: int) -> int:
         """``support`` as a number of rows."""
