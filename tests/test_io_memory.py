@@ -171,6 +171,7 @@ def write_anndata(path, rows):
         file["obs/_index"] = np.array([f"{i:065d}" for i in range(rows)], "S65")
 
 
+@pytest.mark.filterwarnings("ignore:Dataset has no geotransform")
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="memory is read from /proc")
 @pytest.mark.parametrize(
     ("name", "write", "rows"),
@@ -185,4 +186,5 @@ def test_builds_stay_within_the_limit(tmp_path, name, write, rows):
     write(tmp_path / name, rows)
     write(tmp_path / name.replace("large", "small"), 2000)
     done = subprocess.run([sys.executable, "-c", PEAKS, tmp_path, name], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 40, done.stdout  # MiB; allocators keep some of what was released
+    print("PEAK", name, done.stdout)
+    assert int(done.stdout) < 40  # MiB; allocators keep some of what was released

@@ -163,12 +163,15 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
     found = NameSpool() if labels else None
 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
+        import pyarrow as pa
+
         if found is not None:
             found.clear()
         wanted = [*keys, *read]
         if len(table.together(wanted, max_bytes)) > 1:
             yield from _spooled_groups(table, keys, labels, entry_type, found, max_bytes)
             return
+        release_unused = pa.default_memory_pool().release_unused
         # A block, its columns and the names as Python strings are in memory together.
         row_bytes = entry_type.itemsize * len(keys) + _NAME_BYTES * bool(labels)
         for first, batch in table.batches(max(1, max_bytes // (2 * row_bytes)), wanted):
@@ -177,6 +180,7 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
                 block[:, j] = table.numbers(batch, first, key, entry_type)
             if found is not None:
                 _add_names(found, table, batch, labels, first)
+            release_unused()  # else Arrow keeps the memory of pages that were read
             yield block
 
     return Source(
