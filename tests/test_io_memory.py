@@ -110,3 +110,81 @@ def test_the_memory_of_a_row_is_counted(kind):
     np.testing.assert_array_equal(joined, A)
     parts = [part.shape[0] for part in split(kind(A[:410]), 10_000, 100)]
     assert min(parts) > 0.9 * max(parts)  # none is left with a few rows
+
+
+PEAKS = """
+import shutil, sys, tempfile, threading, time, warnings
+import fastanchors as fa
+warnings.simplefilter("ignore")
+def held():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) >> 10
+def watch():
+    global peak
+    while running:
+        peak = max(peak, held())
+        time.sleep(0.002)
+def build(path):
+    with tempfile.TemporaryDirectory(dir=sys.argv[1]) as folder:
+        fa.build(path, folder + "/s", memory_limit=32 << 20, normalize=None, n_jobs=1, sidecars=()).close()
+path = sys.argv[1] + "/" + sys.argv[2]
+build(path.replace("large", "small"))
+before, peak, running = held(), 0, True
+thread = threading.Thread(target=watch)
+thread.start()
+try:
+    build(path)
+finally:
+    running = False
+    thread.join()
+print(peak - before)
+"""
+
+
+def write_tiles(path, rows):
+    rasterio = pytest.importorskip("rasterio", reason="extra geo")
+    shape = (20, rows // 400, 400)
+    size = dict(zip(("count", "height", "width"), shape, strict=True), dtype="float64", interleave="band")
+    tiles = {"tiled": True, "blockxsize": 256, "blockysize": 256, "compress": "deflate", "zlevel": 1}
+    with rasterio.open(path, "w", driver="GTiff", **size, **tiles) as file:
+        file.write((np.arange(np.prod(shape)).reshape(shape) % 251).astype(float))
+
+
+def write_columns(path, rows):
+    zarr = pytest.importorskip("zarr", reason="extra io")
+    A = (np.arange(rows * 24).reshape(rows, -1) % 251).astype(float)
+    zarr.create_array(str(path), data=A, chunks=(rows, 2))
+
+
+def write_names(path, rows):
+    pa = pytest.importorskip("pyarrow", reason="extra io")
+    pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
+    pq.write_table(pa.table({"id": [f"{i:0200d}" for i in range(rows)], "a": np.ones(rows)}), path)
+
+
+def write_anndata(path, rows):
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    with h5py.File(path, "w") as file:
+        X = file.create_group("X")
+        X.attrs.update({"encoding-type": "csr_matrix", "shape": (rows, 3)})
+        X["data"], X["indices"], X["indptr"] = np.ones(rows), np.arange(rows) % 3, np.arange(rows + 1)
+        file["obs/_index"] = np.array([f"{i:065d}" for i in range(rows)], "S65")
+
+
+@pytest.mark.filterwarnings("ignore:Dataset has no geotransform")
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="memory is read from /proc")
+@pytest.mark.parametrize(
+    ("name", "write", "rows"),
+    [
+        ("large.tif", write_tiles, 256_000),
+        ("large.zarr", write_columns, 250_000),
+        ("large.parquet", write_names, 200_000),
+        ("large.h5ad", write_anndata, 300_000),
+    ],
+)
+def test_builds_stay_within_the_limit(tmp_path, name, write, rows):
+    write(tmp_path / name, rows)
+    write(tmp_path / name.replace("large", "small"), 2000)
+    done = subprocess.run([sys.executable, "-c", PEAKS, tmp_path, name], capture_output=True, text=True, check=True)
+    print("PEAK", name, done.stdout)
+    assert int(done.stdout) < 40  # MiB; allocators keep some of what was released

@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MissingExtraError, StoreError
+from .chunked import by_chunks
 from .row_source import Source, reading
 from .scene import SceneInfo, is_wavelength_unit, scene_source
 
 __all__ = ["read_geotiff"]
+
+_CACHE = 1 << 22  # bytes of cached blocks of GDAL, instead of a part of the machine's memory
 
 
 def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None) -> Source:
@@ -26,14 +29,13 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
     """
     try:
         import rasterio
-        from rasterio.windows import Window
     except ImportError as error:
         raise MissingExtraError("reading GeoTIFF needs rasterio: pip install 'fastanchors[geo]'") from error
     with reading(path), rasterio.Env(), warnings.catch_warnings():  # in an Env, GDAL prints nothing
         warnings.simplefilter("ignore", rasterio.errors.NotGeoreferencedWarning)  # a map position is not needed
         image = rasterio.open(path)
     try:
-        with reading(path), rasterio.Env():
+        with reading(path), rasterio.Env(GDAL_CACHEMAX=_CACHE):
             bands, valid = _bands(image)
             types = {image.dtypes[band - 1] for band in bands}
             dtype = np.result_type(*types)
@@ -43,10 +45,10 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
             given = [image.descriptions[band - 1] for band in bands]
             names = [text or f"band {band}" for band, text in zip(bands, given, strict=True)]
 
+            cube = by_chunks(_Cube(image, bands, dtype), 1)
+
             def read_lines(first: int, last: int) -> NDArray[Any]:
-                with rasterio.Env():
-                    part = image.read(bands, window=Window(0, first, shape[1], last - first), out_dtype=dtype)
-                return np.moveaxis(part, 0, -1)
+                return np.moveaxis(cube[:, first:last], 0, -1)
 
             source = scene_source(
                 str(path),
@@ -64,6 +66,33 @@ def read_geotiff(path: Path, *, row_names: Any = None, column_names: Any = None)
         raise
     weakref.finalize(source, image.close)
     return source
+
+
+class _Cube:
+    """The bands of an image as an array of bands × lines × samples, with the blocks of the file as its chunks."""
+
+    def __init__(self, image: Any, bands: list[int], dtype: np.dtype[Any]) -> None:
+        self._image, self._bands, self.dtype = image, bands, dtype
+        self.shape = len(bands), int(image.height), int(image.width)
+        together = str(image.profile.get("interleave")).lower() == "pixel"  # a block has all bands
+        self.chunks = len(bands) if together else 1, *map(int, image.block_shapes[0])
+
+    def __getitem__(self, index: tuple[slice, ...]) -> NDArray[Any]:
+        known = tuple(slice(*each.indices(size)) for each, size in zip(index, self.shape, strict=False))
+        known += tuple(slice(0, size) for size in self.shape[len(known) :])
+        part = np.empty([each.stop - each.start for each in known], self.dtype)
+        self.read_direct(part, known, (slice(None),) * 3)
+        return part
+
+    def read_direct(self, out: NDArray[Any], source: tuple[slice, ...], dest: tuple[slice, ...]) -> None:
+        """Read a part into a part of ``out``, as data sets of h5py do."""
+        from rasterio import Env
+        from rasterio.windows import Window
+
+        bands, lines, samples = source
+        window = Window(samples.start, lines.start, samples.stop - samples.start, lines.stop - lines.start)
+        with Env(GDAL_CACHEMAX=_CACHE):
+            self._image.read(self._bands[bands], window=window, out=out[dest])
 
 
 def _scene(image: Any, bands: list[int], valid: NDArray[np.bool_] | None) -> SceneInfo:

@@ -11,14 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._validate import name_list
 from ..errors import InvalidInputError, MissingExtraError, StoreError
 from .arrays import dense_source
+from .chunked import by_chunks
 from .compressed import SliceReader, compressed_source
-from .row_source import Source, check_claim, read_names, reading
+from .name_spool import NameSpool
+from .row_source import Source, check_claim, read_names, reading, row_slices
 
 __all__ = ["anndata_source", "check_stored", "holds_anndata", "open_hdf5", "read_h5ad"]
 
 _CACHE = 1 << 20  # bytes of cached chunks per data set; blocks are read in order, so more would not help
+_NAMES = 1 << 14  # names that are objects of Python together
+_LabelReader = Callable[[slice], NDArray[Any]]
 
 
 def open_hdf5(path: Path) -> Any:
@@ -72,7 +77,7 @@ def anndata_source(
         else _names(path, file, "var", n, check),
     }
     if kind == "dense":
-        return dense_source(str(path), matrix, chunk_rows=(matrix.chunks or (1,))[0], **names)
+        return dense_source(str(path), by_chunks(matrix), chunk_rows=(matrix.chunks or (1,))[0], **names)
     return compressed_source(
         str(path),
         (m, n),
@@ -99,8 +104,8 @@ def check_stored(name: str, item: Any) -> None:
             check_claim(name, claimed, int(part.id.get_storage_size()))
 
 
-def _labels(name: str, column: Any, count: int | None, check: Callable[[str, Any], None]) -> NDArray[Any]:
-    """The ``count`` values of a column of obs or var: plain, nullable (values, mask) or categorical.
+def _labels(name: str, column: Any, count: int | None, check: Callable[[str, Any], None]) -> _LabelReader:
+    """The ``count`` values of a column of obs or var, by slices: plain, nullable (values, mask) or categorical.
 
     Missing ones are written as in memory.
     """
@@ -108,34 +113,66 @@ def _labels(name: str, column: Any, count: int | None, check: Callable[[str, Any
         if count not in (None, *column.shape) or len(column.shape) != 1:
             raise StoreError(f"{name} has names of shape {column.shape} for {count} of them")
         check(name, column)
-        return np.asarray(column[:])
+        plain = by_chunks(column)
+        return lambda part: np.asarray(plain[part])
     if "codes" in column and "categories" in column:
-        codes, kinds = _labels(name, column["codes"], count, check), _labels(name, column["categories"], None, check)
-        if codes.dtype.kind not in "iu" or codes.min(initial=0) < -1 or codes.max(initial=-1) >= len(kinds):
-            raise StoreError(f"{name} has names with codes of no category; restore the file from a copy")
-        return np.append(kinds.astype(object), "nan")[codes]
+        codes, all_kinds = (
+            _labels(name, column["codes"], count, check),
+            _labels(name, column["categories"], None, check),
+        )
+        kinds = np.append(all_kinds(slice(None)).astype(object), "nan")
+
+        def categorical(part: slice) -> NDArray[Any]:
+            found = codes(part)
+            if found.dtype.kind not in "iu" or found.min(initial=0) < -1 or found.max(initial=-1) >= len(kinds) - 1:
+                raise StoreError(f"{name} has names with codes of no category; restore the file from a copy")
+            return kinds[found]
+
+        return categorical
     if "values" in column:
         values = _labels(name, column["values"], count, check)
-        mask = _labels(name, column["mask"], count, check) if "mask" in column else np.zeros(len(values), dtype=bool)
-        if mask.dtype != bool:
-            raise StoreError(f"{name} has a mask that does not fit its names; restore the file from a copy")
-        return np.where(mask, "<NA>", values.astype(object)) if mask.any() else values
+        if "mask" not in column:
+            return values
+        mask = _labels(name, column["mask"], count, check)
+
+        def nullable(part: slice) -> NDArray[Any]:
+            gone = mask(part)
+            if gone.dtype != bool:
+                raise StoreError(f"{name} has a mask that does not fit its names; restore the file from a copy")
+            return np.where(gone, "<NA>", np.array(name_list(values(part), name), dtype=object))
+
+        return nullable
     kind = column.attrs.get("encoding-type", "a group")
     raise StoreError(f"{name} has names that are stored as {kind}, which cannot be read; pass names of your own")
 
 
 def _names(path: Path, file: Any, axis: str, count: int, check: Callable[[str, Any], None]) -> Sequence[str] | None:
-    """The ``count`` names of obs or var: a column of a group, or in older files a field of a table."""
+    """The ``count`` names of obs or var: a column of a group, or in older files a field of a table.
+
+    Many names of obs are kept in a temporary file.
+    """
     table = file.get(axis)
     if table is None:
         return None
+    column: Any = table
     if hasattr(table, "keys"):
-        key = table.attrs.get("_index", "_index")
-        column = table.get(key)
+        column = table.get(table.attrs.get("_index", "_index"))
         if column is None:
             return None
-        return read_names(_labels(f"{path}:{axis}", column, count, check), axis)
-    fields = table.dtype.names or ()
-    key = next((key for key in ("index", "_index") if key in fields), None)
-    check(f"{path}:{axis}", table)
-    return read_names(table[key], axis) if key else None
+        read = _labels(f"{path}:{axis}", column, count, check)
+    else:
+        fields = table.dtype.names or ()
+        key = next((key for key in ("index", "_index") if key in fields), None)
+        check(f"{path}:{axis}", table)
+        if key is None:
+            return None
+        count, read = int(table.shape[0]), lambda part: table[part][key]
+    if axis == "var" or count <= _NAMES:
+        return name_list(read(slice(None)), f"{axis} names")
+    names = NameSpool()
+    chunk = (getattr(column, "chunks", None) or (1,))[0]  # texts of any length are decoded by whole chunks
+    for start, stop in row_slices(count, 1, max(_NAMES, int(chunk))):
+        values = read(slice(start, stop))
+        for first, last in row_slices(len(values), 1, _NAMES):
+            names.extend(name_list(values[first:last], f"{axis} names"))
+    return names

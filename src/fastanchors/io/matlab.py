@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidInputError
 from .arrays import dense_source, rows_of_columns
+from .chunked import by_chunks
 from .compressed import SliceReader, compressed_source, coo_source
 from .hdf5 import check_stored, open_hdf5
 from .mat5 import MatVariable, read_variables
@@ -266,10 +267,10 @@ class _DataSet(MatArray):
     def source(self, name: str, transpose: bool, names: dict[str, Any]) -> Source:
         check_stored(name, self.item)
         if self.item.ndim == 3:
-            view: Any = _Pixels(self.item)
+            view: Any = _Pixels(by_chunks(self.item, 0 if transpose else 1))
             view = _Transposed(view) if transpose else view
         else:
-            view = self.item if transpose else _Transposed(self.item)
+            view = by_chunks(self.item) if transpose else _Transposed(by_chunks(self.item, 1))
         return dense_source(name, view, **names)
 
 
@@ -326,6 +327,6 @@ class _Pixels:
         start, stop, _ = rows.indices(self.shape[0])
         first, last = start // self.rows, -(-stop // self.rows)
         if last - first == 1:  # a column may be longer than a block
-            return self.data[bands, first, start - first * self.rows : stop - first * self.rows].T
+            return self.data[bands, first:last, start - first * self.rows : stop - first * self.rows][:, 0].T
         part = self.data[bands, first:last, :]
         return part.reshape(part.shape[0], -1)[:, start - first * self.rows : stop - first * self.rows].T

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from .._packing import packing
 from ..errors import InvalidInputError, StoreError
 from .arrays import dense_source
+from .chunked import by_chunks
 from .hdf5 import check_stored, open_hdf5
 from .packed import unpacked
 from .row_source import Source, read_names, reading
@@ -124,10 +125,12 @@ def _cube(
         placed(_grid_mapping(item, sets), *axes),
     )
 
+    cube = by_chunks(item, lines)
+
     def read_lines(first: int, last: int) -> NDArray[Any]:
         index = [slice(None)] * 3
         index[lines] = slice(first, last)
-        return np.transpose(facts.stored(item[tuple(index)]), (lines, samples, band_axis))
+        return np.transpose(facts.stored(cube[tuple(index)]), (lines, samples, band_axis))
 
     return scene_source(
         f"{path}:{key}",
@@ -295,8 +298,10 @@ def _prisma(path: Path, file: Any, sets: dict[str, Any], row_names: Any, column_
         _prisma_place(file, int(parts[0].shape[0]), int(parts[0].shape[2])),
     )
 
+    cubes = [by_chunks(part) for part in parts]
+
     def read_lines(first: int, last: int) -> NDArray[Any]:
-        return np.concatenate([np.moveaxis(part[first:last], 1, 2) for part in parts], axis=2)
+        return np.concatenate([np.moveaxis(cube[first:last], 1, 2) for cube in cubes], axis=2)
 
     return scene_source(
         str(path),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .._packing import Packing, packing_of_stored
 from ..errors import InvalidInputError
+from .chunked import by_chunks
 from .row_source import reading
 
 __all__ = ["unpacked"]
@@ -39,5 +40,5 @@ def unpacked(array: Any, name: str) -> Any:
     with reading(name):
         facts = packing_of_stored(array, name)
     if facts == Packing(array.dtype, (), 1.0, 0.0):
-        return array
-    return _Packed(array, name, facts)
+        return by_chunks(array)
+    return _Packed(by_chunks(array), name, facts)

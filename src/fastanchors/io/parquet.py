@@ -21,7 +21,7 @@ from .arrays import read_at, rows_of_columns
 from .compressed import check_triplets
 from .name_spool import NameSpool
 from .row_grouper import RowGrouper
-from .row_source import Source, check_claim, read_names, reading, requested_dtype
+from .row_source import Source, check_claim, read_names, reading, requested_dtype, row_slices
 from .scratch import scratch_file
 
 __all__ = ["read_parquet"]
@@ -32,6 +32,7 @@ _BUFFER = 1 << 16
 _PAGE = 1 << 20  # usual bytes of a page
 _PAGES = 3  # pages per column in memory: its dictionary, a page compressed and uncompressed
 _OPEN = 3  # memory limit of all open pages, in blocks (a block is about a twelfth of the memory)
+_NAMES = 1 << 12  # names that are objects of Python together
 _NAME_BYTES = 128  # upper estimate of a name as a Python string
 _INDEX = np.dtype(np.int64)
 _Labels = list[str] | range  # the columns of the row names, or the labels of a range
@@ -162,12 +163,15 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
     found = NameSpool() if labels else None
 
     def blocks(max_bytes: int) -> Iterator[NDArray[Any]]:
+        import pyarrow as pa
+
         if found is not None:
             found.clear()
         wanted = [*keys, *read]
         if len(table.together(wanted, max_bytes)) > 1:
             yield from _spooled_groups(table, keys, labels, entry_type, found, max_bytes)
             return
+        release_unused = pa.default_memory_pool().release_unused
         # A block, its columns and the names as Python strings are in memory together.
         row_bytes = entry_type.itemsize * len(keys) + _NAME_BYTES * bool(labels)
         for first, batch in table.batches(max(1, max_bytes // (2 * row_bytes)), wanted):
@@ -175,7 +179,8 @@ def _dense(table: _Table, row_names: Any, column_names: Any, dtype: Any) -> Sour
             for j, key in enumerate(keys):
                 block[:, j] = table.numbers(batch, first, key, entry_type)
             if found is not None:
-                found.extend(_names(table, batch, labels, first))
+                _add_names(found, table, batch, labels, first)
+            release_unused()  # else Arrow keeps the memory of pages that were read
             yield block
 
     return Source(
@@ -211,7 +216,7 @@ def _spooled_groups(
             read = keys[:1] if isinstance(labels, range) else labels
             step = max(1, max_bytes // (4 * (_NAME_BYTES + 8) * len(read)))
             for first, batch in table.batches(step, read, group=group, first=first_row):
-                names.extend(_names(table, batch, labels, first))
+                _add_names(names, table, batch, labels, first)
         with scratch_file() as file:
             for columns in table.together(keys, max_bytes):
                 step = max(1, max_bytes // (4 * 8 * len(columns)))
@@ -254,6 +259,12 @@ def _range_index(file: Any) -> range:
         return labels if known and labels != range(len(labels)) else range(0)
     except (KeyError, TypeError, ValueError, OverflowError):
         return range(0)
+
+
+def _add_names(names: NameSpool, table: _Table, batch: Any, labels: _Labels, first_row: int) -> None:
+    """Add the names of the rows of a batch, few at a time, because objects of Python take much memory."""
+    for start, stop in row_slices(batch.num_rows, 1, _NAMES):
+        names.extend(_names(table, batch.slice(start, stop - start), labels, first_row + start))
 
 
 def _names(table: _Table, batch: Any, labels: _Labels, first_row: int) -> Iterator[str]:

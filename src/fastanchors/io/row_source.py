@@ -301,15 +301,16 @@ def row_slices(rows: int, row_bytes: int, max_bytes: int) -> Iterator[tuple[int,
         yield start, min(rows, start + step)
 
 
-def rebatch(blocks: Iterable[Rows], max_bytes: int, *, row_bytes: int = 0) -> Iterator[Rows]:
+def rebatch(blocks: Iterable[Rows], max_bytes: int, *, row_bytes: int | Callable[[], int] = 0) -> Iterator[Rows]:
     """The same rows with small blocks joined and large ones split, with about ``max_bytes`` in memory at a time.
 
-    ``row_bytes`` is an overhead per row.
+    ``row_bytes`` is an overhead per row; a function is called once, after the first block is read.
     """
     target = max(1, max_bytes // 2)
     held: list[Rows] = []
     size = 0
     for block in blocks:
+        row_bytes = row_bytes() if callable(row_bytes) else row_bytes
         for part in split(block, target, row_bytes):
             weight = block_bytes(part) + row_bytes * part.shape[0]
             if held and size + weight > target:

@@ -235,7 +235,10 @@ class _Build:
         """Yield (first row, rows, their names): checked, each about the size of a shard."""
         first_row = 0
         blocks = self.source.blocks(self.shard_bytes, signed=self.normalize is None, warn_gaps=True)
-        per_row = row_overhead(self.source, self.sidecars, bytes_of_names(self.source.row_names))
+
+        def per_row() -> int:  # the names of a stream are known with its first rows
+            return row_overhead(self.source, self.sidecars, bytes_of_names(self.source.row_names))
+
         for rows in rebatch(blocks, 2 * self.shard_bytes, row_bytes=per_row):
             stop = first_row + rows.shape[0]
             check_rows(rows, self.normalize, first_row, self.source.matrix_name)

@@ -146,9 +146,11 @@ def new_rows(
     first = 0
     size = shard_bytes(store.memory_limit)
     blocks = opened.blocks(size, signed=store.normalize is None, warn_gaps=True)
-    per_row = row_overhead(opened, sidecars, bytes_of_names(opened.row_names))
-    if not (store.is_sparse or opened.is_sparse):
-        per_row += max(0, store.dtype.itemsize - opened.dtype.itemsize) * store.shape[1]
+
+    def per_row() -> int:  # the names of a stream are known with its first rows
+        wider = 0 if store.is_sparse or opened.is_sparse else max(0, store.dtype.itemsize - opened.dtype.itemsize)
+        return row_overhead(opened, sidecars, bytes_of_names(opened.row_names)) + wider * store.shape[1]
+
     for rows in rebatch(blocks, 2 * size, row_bytes=per_row):
         check_rows(rows, store.normalize, first, opened.matrix_name)
         fitted = _fitted(rows if order is None else _reordered(rows, order), store, first)
