@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,11 +34,12 @@ def test_chunks_are_read_once_by_slices_of_any_thickness(data):
     shape = data.draw(st.lists(st.integers(1, 9), min_size=2, max_size=3))
     chunks = tuple(data.draw(st.integers(1, size + 2)) for size in shape)
     axis, step = data.draw(st.integers(0, len(shape) - 1)), data.draw(st.integers(1, 10))
-    A = Chunks(np.arange(np.prod(shape)).reshape(shape), chunks)
+    A = Chunks(np.arange(np.prod(shape), dtype=data.draw(st.sampled_from(["<i4", ">i4"]))).reshape(shape), chunks)
     read = by_chunks(A, axis)
     before = (slice(None),) * axis
     parts = [read[(*before, slice(start, start + step))] for start in range(0, shape[axis], step)]
     np.testing.assert_array_equal(np.concatenate(parts, axis), A.array)
+    assert {part.dtype for part in parts} == {A.dtype}
     assert (A.times == 1).all()
     if read is not A:
         assert read._held is None
@@ -121,3 +123,21 @@ def test_names_of_anndata_in_pieces(tmp_path, monkeypatch):
         assert not isinstance(read, list)
         monkeypatch.setattr("fastanchors.io.hdf5._NAMES", 99)
         assert fa.io.open_source(path).row_names == list(read)
+
+
+def test_big_endian_cubes_and_columns(tmp_path):
+    """Pieces of two chunks were joined in the byte order of the machine, and taken for the one of the file."""
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    A = np.random.default_rng(0).integers(1, 999, (40, 30, 6))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("cube", data=A.astype(">u2"), chunks=(30, 30, 6), compression="gzip")
+    for max_bytes in (2500, 4000, 9000, 1 << 20):
+        np.testing.assert_array_equal(rows_of(tmp_path / "a.h5", max_bytes, bands="last"), A.reshape(-1, 6))
+    B = sp.csc_array(A[0].astype(np.float32))
+    with h5py.File(tmp_path / "b.h5ad", "w") as file:
+        X = file.create_group("X")
+        X.attrs["encoding-type"], X.attrs["shape"] = "csc_matrix", B.shape
+        X["data"], X["indices"], X["indptr"] = B.data.astype(">f4"), B.indices, B.indptr
+    for max_bytes in (500, 1 << 20):
+        blocks = fa.io.open_source(tmp_path / "b.h5ad").blocks(max_bytes)
+        np.testing.assert_array_equal(sp.vstack(list(blocks)).toarray(), A[0])

@@ -36,7 +36,9 @@ class Packing(NamedTuple):
 
     def stored(self, block: NDArray[Any]) -> NDArray[Any]:
         """A block with the right sign, in which all missing entries are the first of the ``missing`` values."""
-        signed = block if block.dtype == self.dtype else block.view(self.dtype)
+        signed = block
+        if block.dtype.kind != self.dtype.kind:
+            signed = block.view(self.dtype.newbyteorder(block.dtype.byteorder))
         for other in self.missing[1:]:
             signed = np.where(signed == other, signed.dtype.type(self.missing[0]), signed)
         return signed

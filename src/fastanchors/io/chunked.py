@@ -65,7 +65,8 @@ class _ByChunks:
             known[axis].stop == self.shape[axis] for axis in range(self.ndim) if axis != self._axis
         ):
             self._held = None
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, self._axis)
+        # NumPy concatenates arrays of the other byte order in that of the machine.
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, self._axis, dtype=self.dtype)
 
     def _band(self, number: int) -> NDArray[Any]:
         """A band in a mapped temporary file."""

@@ -37,9 +37,9 @@ class RowGrouper:
     ) -> None:
         self.m, self.n, self.name = m, n, name
         self.first_row = first_row
-        self.record = np.dtype(
-            [("row", "<i8"), ("column", "<i4" if n <= np.iinfo(np.int32).max else "<i8"), ("value", np.dtype(dtype))]
-        )
+        column = np.int32 if n <= np.iinfo(np.int32).max else np.int64
+        value = np.dtype(dtype).newbyteorder("=")  # NumPy concatenates records in the byte order of the machine
+        self.record = np.dtype([("row", np.int64), ("column", column), ("value", value)])
         self.budget = max(max_bytes // 4, 1 << 12)
         expected = self.record.itemsize * (entries if entries is not None else _MAX_FILES * self.budget // 16)
         files = -(-(2 * expected + 8 * m) // self.budget)
