@@ -161,6 +161,16 @@ def test_columns_of_zeros_change_no_direction() -> None:
     assert not np.delete(few.directions, places, axis=0).any()
 
 
+def test_the_frame_does_not_depend_on_how_zeros_are_stored():
+    """The rows of the first rounds were counted with the zeros of dense rows: noisy rows had other anchors in CSR."""
+    rng = np.random.default_rng(0)
+    A = rng.poisson(rng.dirichlet(np.full(8, 0.3), size=6000) @ rng.dirichlet(np.full(360, 0.3), size=8) * 200.0)
+    dense, sparse = (fit_frame(rows, 8) for rows in (A, sp.csr_array(A)))
+    assert A.size > 2 << 20 > np.count_nonzero(A)
+    np.testing.assert_allclose(dense.scale, sparse.scale, rtol=1e-9)
+    np.testing.assert_allclose(dense.directions, sparse.directions, atol=1e-9)
+
+
 @pytest.mark.parametrize("columns", [33, 700])
 def test_signs_of_directions_do_not_depend_on_rounding(columns: int) -> None:
     """The extreme rows of many depend on them: dense and sparse rows would have other anchors."""

@@ -269,13 +269,12 @@ def fit_frame(
     d = max(1, min(directions, n - 1, m - 1))
     noisy = max(1, min(DIRECTIONS, d, n // 2, m // 4))  # the residual beyond these is noise
     rng = np.random.default_rng(0) if rng is None else rng
-    nonzero = profiles.nnz if sp.issparse(profiles) else np.count_nonzero(profiles > 0)
+    nonzero = int(np.count_nonzero(profiles.data if sp.issparse(profiles) else profiles))
     width = min(n, d + 8)
     profiles, columns = _filled_columns(profiles, max(width, GRAM_COLUMNS + 1))
     scale, V, exponent = np.ones(len(columns)), _random_rows(rng, (n, width), columns), 0.0
     given = weights[full] if not isinstance(weights, str) else sums if weights == "poisson" else np.ones(m)
-    entries = profiles.nnz if sp.issparse(profiles) else m * n
-    step = min(max(1, entries // _FEW_ENTRIES), max(1, m // _PILOT_ROWS))
+    step = min(max(1, nonzero // _FEW_ENTRIES), max(1, m // _PILOT_ROWS))  # the same for dense and sparse rows
     centre, values = _mean(profiles[::step], given[::step]), np.zeros(d)
     for turn in range(_ROUNDS):  # the last round uses all rows, earlier rounds a subset
         some = slice(None, None, step if turn < _ROUNDS - 1 else 1)
