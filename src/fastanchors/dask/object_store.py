@@ -117,11 +117,15 @@ class ObjectStore(RemoteStore):
 
         If the storage does not answer, it raises, and the rows stay pending. Call it again: they are committed once,
         also if the first request has arrived. Other threads may read meanwhile; it waits for them before it returns.
+        If only the copy ``manifest.json`` could not be written, it warns; another call tries that again, also without
+        rows.
         """
         with Keeping(self._guard):
             self._commit()
 
     def _commit(self) -> None:
+        if self.mode == "r+" and not self._pending:
+            self.storage.renew_copy()
         while self._pending:
             self._check_overtaken()
             if self._tried is None:
