@@ -901,9 +901,7 @@ def test_a_copy_of_the_manifest_is_tried_again(address, tmp_path, no_copy):
 
 @pytest.mark.parametrize("end", ["commit", "close", "rows"])
 def test_a_copy_of_the_manifest_that_fails_is_a_warning_and_renewed(address, no_copy, end):
-    told = (
-        rf"committed to {address} is stored, but manifest.json .* commit\(\) or close\(\) tries .*network is down"
-    )
+    told = rf"committed to {address} is stored, but manifest.json .* commit\(\) or close\(\) tries .*network is down"
     tried = no_copy(12)
     with pytest.warns(UserWarning, match=told):
         S = fa.build(matrix(300), address)
@@ -942,6 +940,34 @@ def test_a_copy_of_the_manifest_is_that_of_the_newest_writer(address, no_copy):
     system.rm(root, recursive=True)
     three.close()
     assert objects(address) == set()
+
+
+@pytest.mark.parametrize("times", [1, 2, 9])
+def test_a_store_that_was_built_is_opened_although_reads_fail(address, monkeypatch, times):
+    """The build raised "cannot read" although the store was committed."""
+    monkeypatch.setattr(storage, "_WAITS", (0, 0))
+    read, publish, failed = ObjectStorage._errors, object_store.publish, []
+
+    def failing(self, doing, name=""):
+        if failed and doing == "read" and failed.pop():
+            raise fa.errors.StoreError(f"cannot read {name}: the network is down")
+        return read(self, doing, name)
+
+    def published(*arguments):
+        manifest = publish(*arguments)
+        failed.extend([True] * times)
+        return manifest
+
+    monkeypatch.setattr(ObjectStorage, "_errors", failing)
+    monkeypatch.setattr(object_store, "publish", published)
+    names = [f"c{j}" for j in range(20)]
+    if times < 3:
+        assert list(fa.build(matrix(300), address, column_names=names).column_names) == names
+    else:
+        with pytest.raises(fa.errors.StoreError, match=f"{address} was built, but .* use fa.open: cannot read"):
+            fa.build(matrix(300), address, column_names=names)
+    failed.clear()
+    assert fa.verify(address)["rows"] == 300
 
 
 def test_generations_are_what_their_names_say(address):

@@ -51,8 +51,8 @@ class Uploading:
                 self.storage.remove_prefix(self.prefix)
 
 
-def publish(uploading: Uploading, folder: Path, before: int) -> None:
-    """Upload the files on the local disk and commit the next generation."""
+def publish(uploading: Uploading, folder: Path, before: int) -> Manifest:
+    """Upload the files on the local disk and commit the next generation; returns its manifest."""
     storage, manifest, generation = uploading.storage, Manifest.read(folder), before + 1
     for description in manifest.extras.values():  # data about the whole store belongs to this generation
         if "generation" in description:
@@ -64,6 +64,7 @@ def publish(uploading: Uploading, folder: Path, before: int) -> None:
     commit_files(storage, manifest, written)
     if before:
         storage.remove_before(generation, manifest.files())
+    return manifest
 
 
 def with_journal(uploading: Uploading, manifest: Manifest) -> Manifest:
