@@ -827,26 +827,147 @@ def test_verify_at_an_address_needs_the_journal(address):
         fa.verify(address)
 
 
+def put(address, name, content):
+    """Replace an object, or remove it."""
+    system, root = fsspec.url_to_fs(address)
+    if content is None:
+        system.rm_file(f"{root}/{name}")
+    else:
+        system.pipe_file(f"{root}/{name}", content)
+
+
 def test_verify_at_an_address_names_what_is_missing_cut_or_damaged(address):
     with fa.build(matrix(300), address) as S:
         shard = S.manifest.shards[0].data["file"]
     system, root = fsspec.url_to_fs(address)
-    for name, words in ((shard, "instead of"), ("manifest.json", "manifest.json is damaged|is not that|has 0 bytes")):
+    for name, words in ((shard, "instead of"), ("manifest.json", "manifest.json is (damaged|missing)")):
         whole = system.cat_file(f"{root}/{name}")
-        for content, what in ((whole[:-9], words), (b"", words), (None, "is missing; restore")):
-            if content is None:
-                system.rm_file(f"{root}/{name}")
-            else:
-                system.pipe_file(f"{root}/{name}", content)
+        for content, what in ((whole[:-9], words), (b"", words), (None, "is missing[;,]")):
+            put(address, name, content)
             with pytest.raises(fa.errors.CorruptStoreError, match=what) as caught:
                 fa.verify(address)
             assert f"{address}/{name}" in str(caught.value)
         system.pipe_file(f"{root}/{name}", whole)
-    first = system.cat_file(f"{root}/manifest.json")
+
+
+@pytest.mark.parametrize("state", ["stale", "missing", "empty", "damaged"])
+def test_a_bad_copy_of_the_manifest_is_named_and_renewed(address, state):
+    """A writer was killed before it wrote the copy: fa.verify did not see that the last rows were not in it."""
+    fa.build(matrix(300), address).close()
+    first = ObjectStorage(address).read("manifest.json")
     with fa.open(address, mode="r+") as S:
         S.append(matrix(300)[:20])
-    system.pipe_file(f"{root}/manifest.json", first)  # as if the writer was killed before it wrote the copy
+    bad = {"stale": first, "missing": None, "empty": b"", "damaged": first[:-9]}[state]
+    put(address, "manifest.json", bad)
+    words = rf"{address}/manifest.json is {'damaged' if state == 'empty' else state if bad != first else 'a stale'}"
+    fa.open(address).close()
+    fa.open(address, mode="r+").close(commit=False)
+    with pytest.raises(fa.errors.CorruptStoreError, match=f"{words}.*all else is sound: open .* which writes it again"):
+        fa.verify(address)
+    fa.open(address, mode="r+").close()
     assert fa.verify(address)["rows"] == 320
+
+
+@pytest.fixture
+def no_copy(monkeypatch):
+    """Requests that write manifest.json fail as often as is said; those that were tried are noted."""
+    monkeypatch.setattr(storage, "_WAITS", (0, 0))
+    tried, write = [], ObjectStorage._put_copy
+
+    def fail(times):
+        def failing(self, content):
+            tried.append(len(tried) + 1)
+            if len(tried) <= times:
+                raise fa.errors.StoreError("the network is down")
+            write(self, content)
+
+        monkeypatch.setattr(ObjectStorage, "_put_copy", failing)
+        return tried
+
+    return fail
+
+
+def test_a_copy_of_the_manifest_is_tried_again(address, tmp_path, no_copy):
+    """One request that failed was silent, and a copy of the prefix was the store without the last rows."""
+    tried = no_copy(2)
+    fa.build(matrix(300), address).close()
+    assert tried == [1, 2, 3]
+    tried.clear()
+    with fa.open(address, mode="r+") as S:
+        S.append(matrix(300)[:20])
+    assert tried == [1, 2, 3]
+    assert fa.verify(address)["rows"] == 320
+
+
+@pytest.mark.parametrize("end", ["commit", "close", "rows"])
+def test_a_copy_of_the_manifest_that_fails_is_a_warning_and_renewed(address, no_copy, end):
+    told = rf"committed to {address} is stored, but manifest.json .* commit\(\) or close\(\) tries .*network is down"
+    tried = no_copy(12)
+    with pytest.warns(UserWarning, match=told):
+        S = fa.build(matrix(300), address)
+    with pytest.raises(fa.errors.CorruptStoreError, match=r"manifest.json is missing, .* all else is sound"):
+        fa.verify(address)
+    S.append(matrix(300)[:20])
+    with pytest.warns(UserWarning, match=told):
+        S.commit()
+    assert fa.open(address).shape == S.shape == (320, 20)
+    with pytest.warns(UserWarning, match=told):
+        S.commit()
+    tried += [0] * 12
+    if end == "rows":
+        S.append(matrix(300)[:5])
+    (S.close if end == "close" else S.commit)()
+    assert fa.verify(address)["rows"] == (325 if end == "rows" else 320)
+    requests = S.storage.requests
+    S.close()
+    assert S.storage.requests == requests
+
+
+def test_a_copy_of_the_manifest_is_that_of_the_newest_writer(address, no_copy):
+    """The first one failed to write its copy; a second has committed since, or the store was removed."""
+    fa.build(matrix(300), address).close()
+    one = fa.open(address, mode="r+")
+    one.append(matrix(300)[:20])
+    no_copy(4)
+    with pytest.warns(UserWarning, match="manifest.json"):
+        one.commit()
+    with fa.open(address, mode="r+") as two:
+        two.append(matrix(300)[:10])
+    one.close()
+    assert fa.verify(address)["rows"] == 330
+    three = fa.open(address, mode="r+")
+    system, root = fsspec.url_to_fs(address)
+    system.rm(root, recursive=True)
+    three.close()
+    assert objects(address) == set()
+
+
+@pytest.mark.parametrize("times", [1, 2, 9])
+def test_a_store_that_was_built_is_opened_although_reads_fail(address, monkeypatch, times):
+    """The build raised "cannot read" although the store was committed."""
+    monkeypatch.setattr(storage, "_WAITS", (0, 0))
+    read, publish, failed = ObjectStorage._errors, object_store.publish, []
+
+    def failing(self, doing, name=""):
+        if failed and doing == "read" and failed.pop():
+            raise fa.errors.StoreError(f"cannot read {name}: the network is down")
+        return read(self, doing, name)
+
+    def published(*arguments):
+        manifest = publish(*arguments)
+        failed.extend([True] * times)
+        return manifest
+
+    monkeypatch.setattr(ObjectStorage, "_errors", failing)
+    monkeypatch.setattr(object_store, "publish", published)
+    names = [f"c{j}" for j in range(20)]
+    if times < 3:
+        assert list(fa.build(matrix(300), address, column_names=names).column_names) == names
+    else:
+        with pytest.raises(fa.errors.StoreError, match=f"{address} was built, but .* use fa.open: cannot read"):
+            fa.build(matrix(300), address, column_names=names)
+    failed.clear()
+    assert fa.verify(address)["rows"] == 300
 
 
 def test_generations_are_what_their_names_say(address):

@@ -27,7 +27,7 @@ from ..store.manifest import Manifest, Shard
 from ..store.object_files import OvertakenError, Uploading, commit_files, publish, upload, with_journal
 from ..store.shard_rows import SMALLEST_LIMIT, block_of, check_width, new_rows, write_shard
 from ..store.sidecars import Arrays, Sidecar, check_sidecars, loaded, shared_only, whole_of, write_whole
-from ..store.storage import ObjectStorage
+from ..store.storage import ObjectStorage, repeated
 from .build import DaskBuild
 from .remote_store import RemoteStore
 from .tasks import Pool
@@ -51,8 +51,9 @@ class ObjectStore(RemoteStore):
         mode: Literal["r", "r+"] = "r",
         memory_limit: int = DEFAULT_MEMORY,
         kinds: Sequence[type[Sidecar]] = (),
+        manifest: Manifest | None = None,
     ) -> None:
-        super().__init__(storage, Pool(), memory_limit)
+        super().__init__(storage, Pool(), memory_limit, manifest)
         self.mode, self._kinds, self._guard = mode, kinds, AccessGuard()
         self._pending: list[Shard] = []
         self._tried: tuple[Manifest, int] | None = None  # a commit whose result is unknown, and its number of shards
@@ -117,11 +118,15 @@ class ObjectStore(RemoteStore):
 
         If the storage does not answer, it raises, and the rows stay pending. Call it again: they are committed once,
         also if the first request has arrived. Other threads may read meanwhile; it waits for them before it returns.
+        If only the copy ``manifest.json`` could not be written, it warns; another call tries that again, also without
+        rows.
         """
         with Keeping(self._guard):
             self._commit()
 
     def _commit(self) -> None:
+        if self.mode == "r+" and not self._pending:
+            self.storage.renew_copy()
         while self._pending:
             self._check_overtaken()
             if self._tried is None:
@@ -293,7 +298,7 @@ def build_objects(
             try:
                 with use_threads(n_jobs), one_blas_thread(), scratch_in(folder):
                     job.run()
-                publish(uploading, folder, before)
+                manifest = publish(uploading, folder, before)
             finally:
                 with deferred_signals():  # tasks that are still running then remove what they have written
                     storage.remove([job.mark])
@@ -310,8 +315,12 @@ def build_objects(
                 n_jobs=n_jobs,
                 **options,
             ).close()
-            publish(uploading, folder, before)
-    return ObjectStore(storage, "r+", memory_limit, [type(sidecar) for sidecar in sidecars])
+            manifest = publish(uploading, folder, before)
+    kinds = [type(sidecar) for sidecar in sidecars]
+    try:
+        return repeated(lambda: ObjectStore(storage, "r+", memory_limit, kinds, manifest))
+    except StoreError as error:
+        raise type(error)(f"the store {address} was built, but cannot be opened now; use fa.open: {error}") from error
 
 
 class _ObjectBuild(DaskBuild):

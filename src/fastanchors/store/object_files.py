@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,8 @@ class Uploading:
                 self.storage.remove_prefix(self.prefix)
 
 
-def publish(uploading: Uploading, folder: Path, before: int) -> None:
-    """Upload the files on the local disk and commit the next generation."""
+def publish(uploading: Uploading, folder: Path, before: int) -> Manifest:
+    """Upload the files on the local disk and commit the next generation; returns its manifest."""
     storage, manifest, generation = uploading.storage, Manifest.read(folder), before + 1
     for description in manifest.extras.values():  # data about the whole store belongs to this generation
         if "generation" in description:
@@ -64,6 +64,7 @@ def publish(uploading: Uploading, folder: Path, before: int) -> None:
     commit_files(storage, manifest, written)
     if before:
         storage.remove_before(generation, manifest.files())
+    return manifest
 
 
 def with_journal(uploading: Uploading, manifest: Manifest) -> Manifest:
@@ -111,7 +112,6 @@ def verify_objects(address: str, **options: Any) -> dict[str, Any]:
                     storage.download(description, folder / description["file"])
             with _whole(storage, manifest, {"file": manifest.journal}):
                 (folder / manifest.journal).write_bytes(storage.read(manifest.journal))
-        _check_copy(storage, manifest)
         manifest.write(folder)
         try:
             found = verify(folder, **options)
@@ -120,6 +120,7 @@ def verify_objects(address: str, **options: Any) -> dict[str, Any]:
     storage.check_cached(manifest.descriptions())
     if found["commits"]:
         raise CorruptStoreError(f"{address}/{manifest.journal} has commits, which are not read in object storage")
+    _check_copy(storage, manifest)
     return {**found, "path": address}
 
 
@@ -130,8 +131,7 @@ def _whole(storage: ObjectStorage, manifest: Manifest, description: dict[str, An
         yield
     except StoreError as error:
         where, size = f"{storage}/{description['file']}", storage.size(description["file"])
-        if storage.generation() != manifest.generation:
-            raise StoreError(f"{storage} was changed meanwhile, by a writer; verify it again") from error
+        _check_newest(storage, manifest, error)
         if size is None:
             raise CorruptStoreError(f"{where} is missing; restore it from a copy") from error
         known = description.get("bytes")
@@ -141,14 +141,29 @@ def _whole(storage: ObjectStorage, manifest: Manifest, description: dict[str, An
         raise
 
 
+def _check_newest(storage: ObjectStorage, manifest: Manifest, error: StoreError | None = None) -> None:
+    """Raise if another state was committed since ``manifest`` was read."""
+    if storage.generation() != manifest.generation:
+        raise StoreError(f"{storage} was changed meanwhile, by a writer; verify it again") from error
+
+
 def _check_copy(storage: ObjectStorage, manifest: Manifest) -> None:
-    """Raise unless ``manifest.json`` is that of the newest generation, or an older one that a killed writer left."""
-    how = f"copy the newest of {storage}/generations to it"
-    with _whole(storage, manifest, {"file": MANIFEST}):
-        content = storage.read(MANIFEST)
+    """Raise unless ``manifest.json`` is a copy of the newest manifest; a writer may have ended before it wrote it."""
     try:
-        older = Manifest._decode(content, Path(MANIFEST)).generation < manifest.generation
-    except StoreError as error:
-        raise CorruptStoreError(f"{storage}/{MANIFEST} is damaged: {error}; {how}") from None
-    if not older and content != manifest.encode():
-        raise CorruptStoreError(f"{storage}/{MANIFEST} is not that of generation {manifest.generation}; {how}")
+        content = storage.find(MANIFEST)
+    except StoreError:
+        if storage.size(MANIFEST) != 0:
+            raise
+        content = b""  # S3 refuses to read it
+    if content == storage.newest()[1]:
+        return
+    _check_newest(storage, manifest)
+    what = "is missing" if content is None else "is damaged"
+    with suppress(StoreError):
+        generation = Manifest._decode(content or b"", Path(MANIFEST)).generation
+        stale = generation < manifest.generation
+        what = f"is {'a stale copy, ' if stale else ''}not that of generation {manifest.generation}"
+    raise CorruptStoreError(
+        f"{storage}/{MANIFEST} {what}, so that a copy of the whole prefix on disk is not this store; all else is "
+        "sound: open the store with mode='r+' and close() it, which writes it again"
+    )

@@ -16,10 +16,11 @@ import json
 import os
 import re
 import time
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from .._parallel import SharedLock
 from .._signals import ignored_errors, pass_on
@@ -32,11 +33,13 @@ from .journal import read_journal
 from .listed import check_listed
 from .manifest import MANIFEST, Manifest
 
-__all__ = ["Directory", "ObjectStorage", "Storage", "is_object_address", "storage_of"]
+__all__ = ["Directory", "ObjectStorage", "Storage", "is_object_address", "repeated", "storage_of"]
+
+_T = TypeVar("_T")
 
 _GENERATIONS = "generations"
 _GENERATION = re.compile(r"(?:[0-9]{6}|[1-9][0-9]{6,17})\.json")
-_WAITS = (0.1, 0.5)  # seconds before a commit is tried again if its result is unknown
+_WAITS = (0.1, 0.5)  # seconds before what failed at or after a commit is tried again
 _RANGE = 1 << 26  # bytes per request
 _PIECE = 1 << 18  # bytes of a cached piece of a file, if only some of its rows are read
 
@@ -49,6 +52,16 @@ def is_object_address(path: Any) -> bool:
 def storage_of(path: Any) -> Storage:
     """The storage of the store at a path or an address."""
     return ObjectStorage(path) if is_object_address(path) else Directory(local_path(path))
+
+
+def repeated(attempt: Callable[[], _T]) -> _T:
+    """What ``attempt`` returns; it is tried again if the storage does not answer."""
+    for wait in _WAITS:
+        try:
+            return attempt()
+        except StoreError:
+            time.sleep(wait)
+    return attempt()
 
 
 class Storage(ABC):
@@ -140,6 +153,7 @@ class ObjectStorage(Storage):
             scheme = address.partition(":")[0]
             raise StoreError(f"{address} names no store; pass an address such as {scheme}://bucket/x.store")
         self._cache = FileCache(cache, cache_bytes)
+        self._copied = False  # whether manifest.json is known to be a copy of the newest state
         self._system, self._root = _file_system(self.address)
 
     def __reduce__(self) -> Any:
@@ -176,22 +190,30 @@ class ObjectStorage(Storage):
         return [int(name.removesuffix(".json")) for name in names if _GENERATION.fullmatch(name)]
 
     def manifest(self) -> Manifest:
+        return self.newest()[0]
+
+    def newest(self) -> tuple[Manifest, bytes]:
+        """The last committed state, and its manifest as it is stored."""
         number = self.generation()
         if number == 0:
             raise StoreError(
                 f"{self.address} does not exist or is not a store; build one with fa.build(source, address)"
             )
-        return self.state(number)
+        return self._state(number)
 
     def state(self, number: int) -> Manifest:
         """The manifest of a generation."""
+        return self._state(number)[0]
+
+    def _state(self, number: int) -> tuple[Manifest, bytes]:
         name = _state_name(number)
-        manifest = Manifest._decode(self.read(name), Path(self._root, name))
+        content = self.read(name)
+        manifest = Manifest._decode(content, Path(self._root, name))
         if manifest.generation != number:
             raise CorruptStoreError(
                 f"{self.address}/{name} is the manifest of generation {manifest.generation}; restore it from a copy"
             )
-        return manifest
+        return manifest, content
 
     def read(self, name: str) -> bytes:
         """The content of a small object."""
@@ -299,12 +321,15 @@ class ObjectStorage(Storage):
 
     def has(self, name: str) -> bool:
         """Whether there is an object of that name now; a listing that was kept is not used."""
-        with self._errors("read"):
+        return self.find(name) is not None
+
+    def find(self, name: str) -> bytes | None:
+        """The content of a small object now; None if there is none."""
+        with self._errors("read", name):
             try:
-                self._system.cat_file(f"{self._root}/{name}", start=0)
+                return bytes(self._system.cat_file(f"{self._root}/{name}", start=0))
             except FileNotFoundError:
-                return False
-        return True
+                return None
 
     def size(self, name: str) -> int | None:
         """The number of bytes of an object now; None if there is none."""
@@ -355,9 +380,45 @@ class ObjectStorage(Storage):
             time.sleep(wait)
         if found != content:
             return False
-        with ignored_errors():  # a copy for tools that do not know generations
-            self._system.pipe_file(f"{self._root}/{MANIFEST}", content)
+        self._copied = False
+        self.renew_copy(content)
         return True
+
+    def renew_copy(self, content: bytes | None = None) -> None:
+        """Make ``manifest.json`` a copy of the newest state, unless it is known to be one; a warning if that fails.
+
+        ``content`` is what has just been committed. Later it is read again: another writer may have committed more.
+        """
+        try:
+            if content is not None:
+                with contextlib.suppress(StoreError):
+                    self._put_copy(content)
+            if not self._copied:
+                repeated(self._renew_copy)
+        except StoreError as error:
+            warnings.warn(
+                f"what was committed to {self} is stored, but {MANIFEST} may be stale or missing, so that a copy of "
+                "the whole prefix on disk lacks it: commit() or close() tries again, also after opening it again with "
+                f"mode='r+': {error}",
+                stacklevel=5,
+            )
+
+    def _renew_copy(self) -> None:
+        number = self.generation()
+        if number == 0:  # the store was removed
+            return
+        newest, found = self._state(number)[1], None
+        with contextlib.suppress(StoreError):  # S3 refuses to read an empty object
+            found = self.find(MANIFEST)
+        if found == newest:
+            self._copied = True
+        else:
+            self._put_copy(newest)
+
+    def _put_copy(self, content: bytes) -> None:
+        with self._errors("write", MANIFEST):
+            self._system.pipe_file(f"{self._root}/{MANIFEST}", content)
+        self._copied = True
 
     def _create(self, name: str, content: bytes) -> tuple[bytes | None, StoreError | None]:
         """Create an object if there is none; its content now (None if unknown), and the error of the attempt."""
