@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import fastanchors as fa
 from fastanchors import encoder
-from fastanchors.errors import InvalidInputError, TooLargeError
+from fastanchors.errors import FastAnchorsError, InvalidInputError, TooLargeError
 from fastanchors.matrix.array import all_rows
 from fastanchors.report.facts import gather
 
@@ -137,3 +137,56 @@ def test_masked_blocks_are_named():
     X = da.ma.masked_greater(da.from_array(np.arange(12.0).reshape(4, 3), chunks=(2, 3)), 10)
     with pytest.raises(InvalidInputError, match="1 entries of X: block 1 are masked"):
         fa.SPA().seek(X, 1)
+
+
+GOOD = np.random.default_rng(0).random((4, 3))
+BAD = {
+    "complex": (GOOD + 5j, "must hold real numbers"),
+    "text": (GOOD.astype(str), "must hold real numbers"),
+    "dates": ((GOOD * 9e9).astype("M8[s]"), "must hold real numbers"),
+    "complex objects": (GOOD.astype(object) * 1j, "must hold real numbers"),
+    "one axis": (GOOD[0], r"is an array of shape \(3,\)"),
+    "a list": (GOOD.tolist(), "is of type list"),
+    "nothing": (None, "is of type NoneType"),
+    "a number": (3.0, "is of type float"),
+    "one column": (GOOD[:, :1], r"has the shape \(4, 1\)"),
+}
+COMPUTING = {
+    "samples": lambda X: fa.SampleMatrix(X, normalize=None),
+    "cur": lambda X: fa.cur(X, 1, rng=0),
+    "labels": lambda X: fa.metrics.anchor_labels(X, [0, 3]),
+}
+
+
+def declared(blocks, shape=(4, 3), dtype=float):
+    made = [da.from_delayed(dask.delayed(lambda number: blocks[number])(at), shape, dtype) for at in range(len(blocks))]
+    return da.concatenate(made)
+
+
+@pytest.mark.parametrize("door", COMPUTING)
+@pytest.mark.parametrize("kind", BAD)
+def test_blocks_of_another_kind_are_refused_where_all_are_computed(kind, door):
+    """Dask converted them to the type of the first block in silence, or raised an IndexError."""
+    block, message = BAD[kind]
+    for blocks in ([GOOD, block], [block, GOOD], [block]):
+        place = next(at for at, each in enumerate(blocks) if each is block)
+        with pytest.raises(FastAnchorsError, match=rf"[AS]: block {place}\b.*{message}"):
+            COMPUTING[door](declared(blocks))
+
+
+def test_blocks_of_other_numbers_are_computed_in_the_type_that_dask_declares():
+    """They were truncated to the type of the first block."""
+    whole = np.arange(12).reshape(4, 3)
+    samples = fa.SampleMatrix(declared([whole, GOOD]), normalize=None)
+    np.testing.assert_array_equal(samples.rows(range(8)), np.concatenate([whole, GOOD]))
+    with pytest.raises(FastAnchorsError, match="A: block 1: entries of type float64 do not fit the dtype of the Dask"):
+        fa.SampleMatrix(declared([whole, GOOD], dtype=int), normalize=None)
+
+
+def test_blocks_of_arrays_of_one_axis_and_of_xarray():
+    with pytest.raises(FastAnchorsError, match="block 1 must hold real numbers, got dtype complex128"):
+        fa.metrics.anchor_labels(np.eye(3) + 1, declared([np.array([0]), np.array([1j])], (1,), int))
+    xr = pytest.importorskip("xarray")
+    for door in COMPUTING.values():
+        with pytest.raises(FastAnchorsError, match="block 1 must hold real numbers, got dtype complex128"):
+            door(xr.DataArray(declared([GOOD, GOOD + 5j])))

@@ -102,6 +102,7 @@ register("dask", lambda: load(f"{__name__}.dask", {"open_collection": "matrix"},
 register("object build", lambda: load(f"{__name__}.dask", {"build_objects": "object_store"}, "build_objects"))
 register("object store", lambda: load(f"{__name__}.dask", {"open_objects": "object_store"}, "open_objects"))
 register("dask rows", lambda: load(f"{__name__}.dask", {"dask_source": "build"}, "dask_source"))
+register("computed", lambda: load(f"{__name__}._validate", {"computed": "kinds"}, "computed"))
 
 # Results write reports, but their modules lie below ``report``.
 register("report", lambda: load(__name__, _HOME, "report").write)

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ._openers import opener
 from ._packing import check_unpacked
 from ._signals import from_handler
-from .errors import InvalidTypeError, MissingExtraError, one_line
+from .errors import FastAnchorsError, InvalidTypeError, MissingExtraError, one_line
 
 __all__ = ["NULLABLE", "as_frame", "is_arrow", "is_index_level", "is_named_array"]
 
@@ -61,16 +62,18 @@ def as_frame(source: Any, name: str, *, first_row: int = 0) -> Any:
 
     try:
         labels = [source.indexes.get(axis) for axis in source.dims]
-        values = _numbers(source)
+        values = _numbers(source, name)
+    except FastAnchorsError:
+        raise
     except (TypeError, ValueError, RuntimeError) as error:  # of indexes and arrays that are not those of NumPy
         raise InvalidTypeError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
     check_unpacked(source, values, name, first_row)
     return pd.DataFrame(values, *labels) if source.ndim == 2 else values
 
 
-def _numbers(source: Any) -> Any:
+def _numbers(source: Any, name: str) -> Any:
     """The values of a ``DataArray``; NaN where blocks of Dask are masked, as xarray does with masked arrays."""
-    values = source.data.compute() if hasattr(source.data, "dask") else source.to_numpy()
+    values = opener("computed")(source.data, name) if hasattr(source.data, "dask") else source.to_numpy()
     return np.where(values.mask, np.nan, values.data) if np.ma.is_masked(values) else np.asarray(values)
 
 

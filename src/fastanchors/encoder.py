@@ -42,8 +42,8 @@ def encode(
     Parameters
     ----------
     X : array, sparse matrix, frame, AnnData, SampleMatrix, store, path or Dask collection
-        Rows of any sign; any source of :func:`fastanchors.open_matrix`. For a Dask collection the result is a lazy
-        Dask array.
+        Rows of any sign; any source of :func:`fastanchors.open_matrix`. For a Dask array or data frame the result is a
+        lazy Dask array. Arrays of xarray over Dask are loaded; pass their ``.data`` for a lazy result.
     components : array or frame of shape (k, n), or Anchors
         The anchors. For a solver's result these are its ``points``, or else its rows of ``X``. They may be linearly
         dependent. If both they and ``X`` have column names, columns are matched by name.

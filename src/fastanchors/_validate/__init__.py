@@ -12,7 +12,7 @@ from .arguments import (
     check_tolerance,
 )
 from .arrays import as_array, as_matrix, as_numbers, as_reals, check_index, check_one_index, check_unmasked
-from .entries import as_numeric, check_finite, check_objects, check_unrounded, check_whole_objects, numeric
+from .entries import as_numeric, check_finite, check_objects, check_unrounded, check_whole_objects, in_type, numeric
 from .frames import check_frame, kind_of, plain_dtype
 from .kinds import check_no_group, computed, is_anndata, is_dask, package
 from .memory import available_memory, check_draws, check_memory, total_memory
@@ -51,6 +51,7 @@ __all__ = [
     "check_whole_objects",
     "computed",
     "csr_of",
+    "in_type",
     "is_anndata",
     "is_canonical",
     "is_dask",

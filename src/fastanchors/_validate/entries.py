@@ -22,6 +22,7 @@ __all__ = [
     "check_unrounded",
     "check_unrounded_list",
     "check_whole_objects",
+    "in_type",
     "numeric",
 ]
 
@@ -63,6 +64,21 @@ def numeric(values: NDArray[Any], name: str, *, first_row: int = 0) -> NDArray[A
             raise InvalidTypeError(_no_number(values, name, first_row)) from None
         return doubles
     raise InvalidTypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
+
+
+def in_type(values: NDArray[Any], dtype: np.dtype[Any], where: str, like: str) -> NDArray[Any]:
+    """The values in the type ``dtype``, that of ``like``; raises if it does not hold every number of theirs."""
+    if values.dtype == dtype:
+        return values
+    if dtype.kind in "biuf":
+        values = numeric(values, where)
+    if not np.can_cast(values.dtype, dtype, "safe"):
+        raise InvalidTypeError(
+            f"{where}: entries of type {values.dtype} do not fit {like} {dtype}; convert all blocks to one type"
+        )
+    if dtype.kind == "f":
+        check_unrounded(values, where)
+    return values.astype(dtype)
 
 
 def as_numeric(matrix: Rows, name: str) -> Rows:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import InvalidInputError, InvalidTypeError, one_line
+import numpy as np
+import scipy.sparse as sp
+
+from ..errors import FastAnchorsError, InvalidInputError, InvalidTypeError, one_line
+from .entries import in_type
+from .sparse import as_csr
 
 __all__ = ["check_no_group", "computed", "is_anndata", "is_dask", "package"]
 
@@ -33,16 +38,49 @@ def is_dask(A: Any) -> bool:
 def computed(values: Any, name: str) -> Any:
     """The values of a Dask collection, also in a list of them; all other objects as they are.
 
-    To be called before NumPy converts ``values``: blocks may be masked arrays, whose mask the conversion drops.
+    To be called before NumPy converts ``values``: blocks may be masked arrays, whose mask the conversion drops. Raises
+    on blocks of an array that are not what Dask declares: Dask would convert them to the type of the first block.
     """
     if isinstance(values, list | tuple) and any(map(is_dask, values)):
         return [computed(each, name) for each in values]
     if not is_dask(values):
         return values
     try:
+        if hasattr(type(values), "chunks") and values.ndim:
+            options = {"dtype": values.dtype, "meta": values._meta}
+            values = values.map_blocks(_as_declared, name, values.dtype, values.chunks, **options)
         return values.compute()
+    except FastAnchorsError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name} cannot be converted to an array: {one_line(str(error))}") from None
+
+
+def _as_declared(
+    block: Any, name: str, dtype: np.dtype[Any], chunks: tuple[Any, ...], block_id: tuple[int, ...] = ()
+) -> Any:
+    """A block of a Dask array in the type that Dask declares; raises if its shape or type does not fit."""
+    number = ", ".join(str(at) for at, sizes in zip(block_id, chunks, strict=True) if len(sizes) > 1) or "0"
+    place = f"{name}: block {number}"
+    shape = getattr(block, "shape", None)
+    if not isinstance(shape, tuple) or len(shape) != len(chunks):
+        kind = f"an array of shape {shape}" if isinstance(shape, tuple) else f"of type {type(block).__name__}"
+        raise InvalidTypeError(f"{place} is {kind}, not an array of {len(chunks)} dimension(s); correct its task")
+    known = tuple(sizes[at] for at, sizes in zip(block_id, chunks, strict=True))
+    if any(size != length for length, size in zip(shape, known, strict=True) if size == size):
+        raise InvalidInputError(
+            f"{place} has the shape {shape}, but its chunk size is {known}; call X.compute_chunk_sizes(), or pass the "
+            "right shape"
+        )
+    if not isinstance(getattr(block, "dtype", None), np.dtype):  # such as a frame
+        block = np.asarray(block)
+    if 0 in shape:  # an empty one may have any type
+        return block.astype(dtype)
+    like = "the dtype of the Dask array,"
+    if not sp.issparse(block) or block.dtype == dtype:
+        return in_type(block, dtype, place, like)
+    csr = as_csr(block, place)
+    return sp.csr_array((in_type(csr.data, dtype, place, like), csr.indices, csr.indptr), shape=csr.shape)
 
 
 def check_no_group(source: Any, name: str) -> None:

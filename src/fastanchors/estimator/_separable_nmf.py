@@ -43,8 +43,9 @@ class SeparableNMF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """Separable NMF: X ≈ F·X_R, where every row is a non-negative mixture of a few rows of X, the anchors.
 
     X is anything that :func:`fastanchors.open_matrix` opens: an array, a sparse matrix (never made dense), a pandas or
-    polars frame, AnnData, a sample matrix, a store, the path of a store or file, or a Dask collection, for which the
-    weights are lazy. Fitting an array with ``normalize="l1"`` needs memory for one scaled copy.
+    polars frame, AnnData, a sample matrix, a store, the path of a store or file, or a Dask array or data frame,
+    for which the weights are lazy (arrays of xarray over Dask are loaded). Fitting an array with ``normalize="l1"``
+    needs memory for one scaled copy.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from .._replacing import DISK_REASONS
 from .._signals import pass_on
-from .._validate import as_dtype, check_dtype, check_finite, check_unrounded, is_dask, name_list, numeric
+from .._validate import as_dtype, check_dtype, check_finite, in_type, is_dask, name_list, numeric
 from ..errors import (
     FastAnchorsError,
     GuessWarning,
@@ -187,15 +187,7 @@ class Source(BlockSource):
         values = block.data if self.is_sparse else block
         if values.dtype == self.dtype:
             return block
-        values = numeric(values, where)
-        if not np.can_cast(values.dtype, self.dtype, "safe"):
-            raise InvalidTypeError(
-                f"{where}: entries of type {values.dtype} do not fit {like} {self.dtype}; "
-                "convert all blocks to one type"
-            )
-        if self.dtype.kind == "f":
-            check_unrounded(values, where)
-        values = values.astype(self.dtype)
+        values = in_type(values, self.dtype, where, like)
         return sp.csr_array((values, block.indices, block.indptr), shape=block.shape) if self.is_sparse else values
 
     def _normal(self, block: Any, first_row: int, signed: bool) -> Rows:
