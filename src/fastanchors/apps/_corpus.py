@@ -117,8 +117,8 @@ def read_corpus(
         counted in the notes.
     min_df, max_df : int or None, float
         Words in fewer than ``min_df`` documents, or in more than the fraction ``max_df`` of them, are left out; unlike
-        in scikit-learn, the first is always a number and the second a fraction. By default
-        words in only one document are left out, unless there are fewer than ten documents or they are in a store.
+        in scikit-learn, the first is always a number and the second a fraction. By default words in only one document
+        are left out, unless there are fewer than ten documents or they are in a store.
     stop_words : str, Path, collection of str or None
         A language (english, german, french, spanish, italian, portuguese, dutch), a file with one word per line, the
         words themselves, or None. They are left out, also from counts if the words are known.
