@@ -129,6 +129,7 @@ def test_update_by_name(call, table, tmp_path):
         (b"r0 0 1\n", "line 1: no column is named '0'"),
         (b"r0 x\n", "line 1: expected row, column and value, found 2 fields"),
         (b"r0 x 1_0\n", "line 1: '1_0' is not a number"),
+        ("r0 x ٣\n".encode(), "line 1: '٣' is not a number"),
     ):
         code, out, err = call("update", store, "--names", stdin=bad)
         assert (code, out, err.count("\n")) == (1, "", 1)

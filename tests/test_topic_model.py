@@ -745,3 +745,36 @@ def test_unknown_options_of_a_corpus_are_refused(tmp_path, corpus, texts):
             fa.apps.topics(source, 3, ngram=2)
     with pytest.raises(InvalidTypeError, match="texts in memory have no option 'encoding'"):
         fa.apps.topics(texts, 3, encoding="latin-1")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"min_df": 0.5}, InvalidTypeError, "min_df is a number of documents"),
+        ({"min_df": -3}, InvalidInputError, "min_df must be at least 0"),
+        ({"min_df": "2"}, InvalidTypeError, "min_df must be an integer"),
+        ({"min_df": True}, InvalidTypeError, "min_df must be an integer"),
+        ({"max_df": 2}, InvalidInputError, "max_df is a fraction of the documents"),
+        ({"max_df": -1}, InvalidInputError, "max_df must be a finite number between 0 and 1"),
+        ({"max_df": np.nan}, InvalidInputError, "max_df must be a finite number"),
+        ({"max_df": None}, InvalidTypeError, "max_df must be a real number"),
+        ({"max_df": True}, InvalidTypeError, "max_df must be a real number"),
+        ({"ngrams": 9}, InvalidInputError, "ngrams must be at most 5"),
+        ({"html": "no"}, InvalidTypeError, "html must be True or False"),
+    ],
+)
+def test_options_of_words_are_checked(tmp_path, options, error, match):
+    """Counts and fractions as in scikit-learn were accepted, and had no effect."""
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    counts = np.ones((4, 3), int)
+    np.save(tmp_path / "counts.npy", counts)
+    for call in (
+        lambda: fa.apps.as_corpus(TEXTS, **options),
+        lambda: fa.apps.read_corpus(tmp_path / "texts.txt", **options),
+        lambda: fa.apps.read_corpus(tmp_path / "counts.npy", **options),
+        lambda: fa.apps.topics(TEXTS, 2, **options),
+        lambda: fa.TopicModel(2, **options).fit(TEXTS),
+        lambda: fa.TopicModel(2, **options).fit(counts),
+    ):
+        with pytest.raises(error, match=match):
+            call()

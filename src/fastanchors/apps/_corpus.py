@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from .._equality import ComparedByValue
 from .._tables import as_frame, is_named_array
-from .._validate import check_finite, check_size
+from .._validate import check_finite, check_flag, check_number, check_size
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
 from ..io.addresses import exists, is_address, is_local, local_path
@@ -28,11 +28,22 @@ from ._counts import document_counts, stacked, stored_counts
 from ._stop_words import LANGUAGES, StopWords, likely_language, stop_word_list
 from ._tokens import Tokenizer, count_texts, count_with, strip_html
 
-__all__ = ["Corpus", "as_corpus", "as_texts", "beginnings", "is_path", "is_texts", "read_corpus", "refuse_vocabulary"]
+__all__ = [
+    "Corpus",
+    "as_corpus",
+    "as_texts",
+    "beginnings",
+    "check_words",
+    "is_path",
+    "is_texts",
+    "read_corpus",
+    "refuse_vocabulary",
+]
 
 _FEW = 10  # with fewer documents, words in one document are kept; fewer columns are not a table of word counts
 _LANGUAGE_SAMPLE = 2000  # documents from which the language is detected
 _IN_MEMORY = "the counts"  # the name of counts in memory
+_LONGEST = 5  # words of an n-gram
 _BEGINNING = 400  # characters of a text that are kept for display
 
 
@@ -105,13 +116,14 @@ def read_corpus(
         Encoding of texts and tables. Invalid bytes raise an error, or with ``errors="replace"`` are replaced and
         counted in the notes.
     min_df, max_df : int or None, float
-        Words in fewer than ``min_df`` documents, or in more than the fraction ``max_df``, are left out. By default
-        words in only one document are left out, unless there are fewer than ten documents or they are in a store.
+        Words in fewer than ``min_df`` documents, or in more than the fraction ``max_df`` of them, are left out; unlike
+        in scikit-learn, the first is always a number and the second a fraction. By default words in only one document
+        are left out, unless there are fewer than ten documents or they are in a store.
     stop_words : str, Path, collection of str or None
         A language (english, german, french, spanish, italian, portuguese, dutch), a file with one word per line, the
         words themselves, or None. They are left out, also from counts if the words are known.
     ngrams : int
-        Sequences of up to this many words count as words.
+        Sequences of up to this many words, at most 5, count as words.
     html : bool
         Whether tags are removed from the texts.
     vectorizer
@@ -129,6 +141,7 @@ def read_corpus(
     (3, 4)
     """
     given: dict[str, Any] = {"min_df": min_df, "max_df": max_df, "stop_words": stop_words}
+    check_words(min_df, max_df, ngrams, html)
     path = local_path(path)
     if not exists(path):
         raise missing(path)
@@ -301,6 +314,22 @@ def refuse_vocabulary(vocabulary: Any, name: str) -> None:
         )
 
 
+def check_words(min_df: Any, max_df: Any, ngrams: Any, html: Any) -> None:
+    """Raise unless these options of :func:`read_corpus` are what they should be, also where they have no effect."""
+    if isinstance(min_df, float | np.floating):
+        raise InvalidTypeError(f"min_df is a number of documents, such as 2, not a fraction of them; got {min_df}")
+    if min_df is not None:
+        check_size(min_df, name="min_df", minimum=0)
+    if isinstance(max_df, int | np.integer) and max_df > 1:
+        raise InvalidInputError(
+            f"max_df is a fraction of the documents, from 0 to 1, not a number of them; got {max_df}"
+        )
+    check_number(max_df, name="max_df", minimum=0, maximum=1)
+    if check_size(ngrams, name="ngrams") > _LONGEST:
+        raise InvalidInputError(f"ngrams must be at most {_LONGEST}, got {ngrams}")
+    check_flag(html, name="html")
+
+
 def _of_texts(
     texts: list[str],
     names: list[str] | None,
@@ -315,6 +344,7 @@ def _of_texts(
     html: bool = False,
     vectorizer: Any = None,
 ) -> Corpus:
+    check_words(min_df, max_df, ngrams, html)
     notes = list(notes)
     if replaced:
         notes.append(f"{replaced} {'byte was' if replaced == 1 else 'bytes were'} not text and replaced")
@@ -323,7 +353,7 @@ def _of_texts(
         return Corpus(counts, words, names, name, (*notes, *_empty(counts)), beginnings(texts, html))
     stop = stop_word_list(stop_words)
     notes += _language_notes(texts, stop_words, html)
-    tokenizer = Tokenizer(stop, ngrams=check_size(ngrams, name="ngrams"), html=html)
+    tokenizer = Tokenizer(stop, ngrams=ngrams, html=html)
     counts, words = count_texts(texts, tokenizer, name)
     corpus = Corpus(counts, words, names, name, (*notes, *_empty(counts)), beginnings(texts, html))
     return _kept(corpus, min_df=min_df, max_df=max_df, stop_words=None)

@@ -16,7 +16,7 @@ from .._rng import RngLike, as_generator
 from .._validate import as_matrix
 from ..errors import InvalidInputError, InvalidTypeError, RankError
 from ..matrix.columns import check_columns, put_in_order
-from ._corpus import Corpus, as_corpus, is_path, is_texts
+from ._corpus import Corpus, as_corpus, check_words, is_path, is_texts
 from ._counts import check_whole
 from ._documents import matched, read_documents
 from ._mixtures import mixtures
@@ -179,6 +179,7 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def fit(self, X: Any, y: Any = None) -> TopicModel:
         """Find the topics of documents: texts, a path, or counts (array, sparse, frame, store). ``y`` is ignored."""
+        check_words(self.min_df, self.max_df, self.ngrams, self.html)
         texts = is_texts(X) or is_path(X)
         vectorizer = clone(self.vectorizer) if texts and self.vectorizer is not None else None
         corpus = self._corpus(X, vectorizer) if texts else as_corpus(X)

@@ -92,7 +92,7 @@ def _fields(line: str) -> list[str]:
 
 def _number(text: str) -> float:
     try:
-        if "_" in text:
+        if "_" in text or not text.isascii():  # Python reads 1_0 and digits of every script
             raise ValueError(text)
         return float(text)
     except ValueError:
