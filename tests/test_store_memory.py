@@ -104,6 +104,24 @@ def test_updates_of_bytes_in_large_shards_stay_below_the_limit(tmp_path):
     assert float(printed) < 1
 
 
+LISTED = (
+    WRITER.replace("rng.random((rows, 100))", "rng.integers(0, 5, (rows, 20), np.int8)")
+    .replace("rng.random(", "rng.integers(0, 5, ")
+    .replace("3600", "90_000")
+    .replace("limit).close()", "limit, normalize=None).close()")
+    .replace("range(2):\n        S.update(rng.integers(0, m", "range(10):\n        S.update(rng.integers(0, m")
+    .replace("20_000", "100_000")
+    .replace("        S.row_norm(rng.integers(0, m, 100))\n        S.commit()", "    S.commit()")
+)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_an_index_of_a_store_of_which_most_rows_have_changed_stays_below_the_limit(tmp_path):
+    """81 MiB under a limit of 64: the changed rows were listed by hash tables."""
+    printed = run_script(LISTED, tmp_path / "s", "dense")
+    assert float(printed) < 1
+
+
 EMPTY = (
     WRITER.replace("10_000 if", "200_000 if")
     .replace("density=0.01", "density=1e-8 if rows > 500 else 0.01")

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fastanchors as fa
+from fastanchors._distinct import left_out
 from fastanchors.errors import ConcurrentAccessError
 from fastanchors.sampling import write_log
 from fastanchors.sampling.matrix import SampleMatrix
@@ -45,6 +46,12 @@ def test_it_equals_a_plain_list(batches, data):
         assert log.end == len(plain)
         whole = [op for op in log.operations() if op != "appended"]
         assert [row for op in whole for row in op.rows] == [row for row in plain if row is not None]
+
+
+@given(st.sets(st.integers(-1, 9)), st.sets(st.integers(-1, 9)))
+def test_numbers_left_out_are_a_difference_of_sets(some, others):
+    numbers, without = (np.array(sorted(each), np.int64) for each in (some, others))
+    assert left_out(numbers, without).tolist() == sorted(some - others)
 
 
 def test_repeats_take_no_memory(monkeypatch):

@@ -1,4 +1,4 @@
-"""Distinct numbers of an array, by sorting."""
+"""Sets of numbers as sorted arrays, without hash tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["distinct"]
+__all__ = ["distinct", "left_out"]
 
 
 def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
@@ -20,3 +20,14 @@ def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
     first = np.ones(result.size, np.bool_)
     np.not_equal(result[1:], result[:-1], out=first[1:])
     return result if first.all() else result[first]
+
+
+def left_out(numbers: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
+    """Those of ``numbers`` that are not among ``others``; both are sorted and distinct.
+
+    ``np.setdiff1d`` does the same, but makes both distinct by ``np.unique`` first.
+    """
+    at = np.searchsorted(others, numbers)
+    among = at < others.size
+    among[among] = others[at[among]] == numbers[among]
+    return numbers[~among]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._distinct import left_out
 from ..greedy.coordinates import block_coordinates, check_not_negative
 from ..greedy.summary import Summary
 from ..store.sidecars import Arrays
@@ -106,7 +107,7 @@ class Watched:
 
     def _new_kind(self, store: Any) -> bool:
         changed = np.asarray(store.changes_since(self.seen), dtype=np.intp)
-        self.seen, found = store.cursor, [np.setdiff1d(self.off, changed)]
+        self.seen, found = store.cursor, [left_out(self.off, changed)]
         step = max(256, _ENTRIES // store.shape[1])
         for start in range(0, len(changed), step):
             some = changed[start : start + step]

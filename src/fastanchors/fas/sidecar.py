@@ -20,7 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._distinct import distinct
+from .._distinct import distinct, left_out
+from .._maps import release_freed
 from .._parallel import SharedLock
 from ..errors import CorruptStoreError
 from ..matrix.contract import Mutable, Rows
@@ -54,6 +55,7 @@ _PILOT_SHARE = 16  # the same for rows from which a space is computed, of which 
 _BLOCK_SHARE = 64  # the same for a block of rows in a pass, of which each thread has a few
 _ROWS_SHARE = 8  # the same for all rows of an index while it is made
 _LAZY_BYTES = 64  # half of the bytes per row of an index without sketches: norms, residuals, and copies of them
+_MANY_ROWS = 1 << 16  # changed rows whose list is worth giving back memory for
 _MANY_CHANGED = 1 << 25  # bytes of changed rows above which a fresh pass is better than holding them all
 
 
@@ -290,22 +292,28 @@ class Kept:
 
     def pending(self, data: MeteredMatrix) -> NDArray[np.int64]:
         """Rows changed or appended that are not yet in the index."""
-        return np.union1d(self.unread, mutable(data).changes_since(self.cursor))
+        changed: NDArray[np.int64] = mutable(data).changes_since(self.cursor)
+        return distinct(np.concatenate([self.unread, changed])) if self.unread.size else changed
 
     def current(self, data: MeteredMatrix, *, crowded: int = sys.maxsize) -> Kept:
-        """The same with every change included."""
-        return self.take_in(data, self.pending(data), crowded=crowded)
-
-    def take_in(self, data: MeteredMatrix, rows: NDArray[np.int64], *, crowded: int = sys.maxsize) -> Kept:
-        """The same with the changes of some rows included, as if the others had not changed yet.
+        """The same with every change included.
 
         The coreset is thinned if it has more than ``crowded`` rows, or more than is useful.
         """
+        now, rows = mutable(data).cursor, self.pending(data)
+        if rows.size == 0:
+            return self
+        if rows.size >= _MANY_ROWS:
+            release_freed()  # what listing them took
+        return Kept(absorb(data, self.index, rows, tol=self.tol, crowded=crowded), now, self.tol)
+
+    def take_in(self, data: MeteredMatrix, rows: NDArray[np.int64]) -> Kept:
+        """The same with the changes of some rows included, as if the others had not changed yet."""
         if rows.size == 0:
             return self
         now = mutable(data).cursor
-        rest = np.setdiff1d(self.pending(data), rows)
-        return Kept(absorb(data, self.index, rows, tol=self.tol, crowded=crowded), now, self.tol, rest)
+        rest = left_out(self.pending(data), rows)
+        return Kept(absorb(data, self.index, rows, tol=self.tol), now, self.tol, rest)
 
 
 def mutable(data: MeteredMatrix) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .._distinct import distinct
+from .._distinct import distinct, left_out
 from .._parallel import ResetInForks
 from .._signals import deferred_signals
 
@@ -200,15 +200,17 @@ class WriteLog(ResetInForks):
             written = self.rows_written_since(cursor)
             at = bisect_left(self._append_numbers, cursor)
             new = self._append_rows[at] if at < len(self._append_rows) else rows
-        return np.concatenate([written[written < new], np.arange(new, rows)])
+        written = written[: np.searchsorted(written, new)]
+        return np.concatenate([written, np.arange(new, rows)]) if new < rows else written
 
     def rows_written_since(self, cursor: int) -> NDArray[np.int64]:
         """Distinct rows with entries set since ``cursor``, sorted."""
         with self.lock:
-            rows = np.array(self._tail[max(0, cursor - self._begin) :], dtype=np.int64)
+            rows = distinct(np.array(self._tail[max(0, cursor - self._begin) :], dtype=np.int64))
             if cursor < self._begin:
-                rows = np.concatenate([self._rows[self._last >= cursor], rows])
-        rows = distinct(rows)
+                before = self._rows[self._last >= cursor]  # distinct too, and often most of the rows of the matrix
+                rows = np.concatenate([before, left_out(rows, before)])
+                rows.sort()
         return rows[np.searchsorted(rows, 0) :]  # without _APPENDED
 
     def written_since(self, cursor: int) -> int:
