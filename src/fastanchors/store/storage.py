@@ -368,16 +368,13 @@ class ObjectStorage(Storage):
         same manifest can be committed again.
         """
         content, name = manifest.encode(), _state_name(manifest.generation)
-        for wait in (*_WAITS, None):
-            found, error = self._create(name, content)
-            if found is not None:
-                break
-            if wait is None:
-                raise StoreError(
-                    f"cannot write {self.address}/{name}, or cannot know that it was written; try again, or open the "
-                    f"store again and look for your changes: {error}"
-                ) from error
-            time.sleep(wait)
+        try:
+            found = repeated(lambda: self._create(name, content))
+        except StoreError as error:
+            raise StoreError(
+                f"cannot write {self.address}/{name}, or cannot know that it was written; try again, or open the "
+                f"store again and look for your changes: {error}"
+            ) from error
         if found != content:
             return False
         self._copied = False
@@ -420,20 +417,19 @@ class ObjectStorage(Storage):
             self._system.pipe_file(f"{self._root}/{MANIFEST}", content)
         self._copied = True
 
-    def _create(self, name: str, content: bytes) -> tuple[bytes | None, StoreError | None]:
-        """Create an object if there is none; its content now (None if unknown), and the error of the attempt."""
+    def _create(self, name: str, content: bytes) -> bytes:
+        """Create an object if there is none; its content now. Raises the error of the attempt if that is unknown."""
         try:
             with self._errors("write", name):
                 self._system.pipe_file(f"{self._root}/{name}", content, mode="create")
-            return content, None
-        except StoreError as error:
+            return content
+        except StoreError:
             # It may be ours: a request is repeated if its answer was lost. Names of files are random, so content tells.
-            try:
+            with contextlib.suppress(StoreError):
                 found = self.read(name)
                 Manifest._decode(found, Path(name))  # half an answer is not what another writer has written
-            except StoreError:
-                return None, error
-            return found, error
+                return found
+            raise
 
     @contextlib.contextmanager
     def _errors(self, doing: str, name: str = "") -> Iterator[None]:
