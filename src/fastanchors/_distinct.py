@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["distinct", "left_out"]
+__all__ = ["distinct", "left_out", "places"]
 
 
 def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
@@ -27,7 +27,12 @@ def left_out(numbers: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
 
     ``np.setdiff1d`` does the same, but makes both distinct by ``np.unique`` first.
     """
+    return numbers[~places(numbers, others)[1]]
+
+
+def places(numbers: NDArray[Any], others: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Where each of ``numbers`` is, or is to be inserted, in the sorted ``others``; and whether it is there."""
     at = np.searchsorted(others, numbers)
     among = at < others.size
     among[among] = others[at[among]] == numbers[among]
-    return numbers[~among]
+    return at, among

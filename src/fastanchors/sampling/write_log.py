@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .._distinct import distinct, left_out
+from .._distinct import distinct, left_out, places
 from .._parallel import ResetInForks
 from .._signals import deferred_signals
 
@@ -247,9 +247,7 @@ class WriteLog(ResetInForks):
         ends = np.append(tail[order[1:]] != tail[order[:-1]], True)  # the last write of each row of the tail
         order = order[ends]
         rows, numbers = tail[order], self._begin + order
-        at = np.searchsorted(self._rows, rows)
-        known = at < len(self._rows)
-        known[known] = self._rows[at[known]] == rows[known]
+        at, known = places(rows, self._rows)
         self._last[at[known]] = numbers[known]  # readers find these rows in the tail as well
         at, rows, numbers = at[~known], rows[~known], numbers[~known]
         rows, last = np.insert(self._rows, at, rows), np.insert(self._last, at, numbers)
