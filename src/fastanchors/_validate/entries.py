@@ -66,10 +66,14 @@ def numeric(values: NDArray[Any], name: str, *, first_row: int = 0) -> NDArray[A
     raise InvalidTypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
 
 
-def in_type(values: NDArray[Any], dtype: np.dtype[Any], where: str, like: str) -> NDArray[Any]:
-    """The values in the type ``dtype``, that of ``like``; raises if it does not hold every number of theirs."""
-    if values.dtype == dtype:
-        return values
+def in_type(matrix: Rows, dtype: np.dtype[Any], where: str, like: str) -> Rows:
+    """An array or CSR matrix in the type ``dtype``, that of ``like``; raises if it does not hold every number."""
+    if matrix.dtype == dtype:
+        return matrix
+    if sp.issparse(matrix):
+        values = in_type(matrix.data, dtype, where, like)
+        return sp.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+    values = matrix
     if dtype.kind in "biuf":
         values = numeric(values, where)
     if not np.can_cast(values.dtype, dtype, "safe"):

@@ -76,11 +76,9 @@ def _as_declared(
         block = np.asarray(block)
     if 0 in shape:  # an empty one may have any type
         return block.astype(dtype)
-    like = "the dtype of the Dask array,"
-    if not sp.issparse(block) or block.dtype == dtype:
-        return in_type(block, dtype, place, like)
-    csr = as_csr(block, place)
-    return sp.csr_array((in_type(csr.data, dtype, place, like), csr.indices, csr.indptr), shape=csr.shape)
+    if sp.issparse(block) and block.dtype != dtype:
+        block = as_csr(block, place)
+    return in_type(block, dtype, place, "the dtype of the Dask array,")
 
 
 def check_no_group(source: Any, name: str) -> None:

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._tables import is_index_level
-from .._validate import as_array, as_csr, as_numeric, package
+from .._validate import as_array, as_csr, as_numeric, in_type, package
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from ..io.arrays import counted_from
-from ..io.row_source import Source, numeric_dtype, read_names
+from ..io.row_source import numeric_dtype, read_names
 from ..matrix.contract import Rows
 from ..matrix.frames import frame_values, holds_numbers, nullable_dtype
 from .parts import Question, TaskParts
@@ -109,11 +109,7 @@ def _check_whole(block: Any, values: NDArray[Any], name: str) -> None:
 
 def as_declared(rows: Rows, dtype: Any, number: int, name: str = "X") -> Rows:
     """The block in the type that Dask knows, so that all blocks have one; raises if its entries do not fit."""
-    known = numeric_dtype(dtype, name)
-    if rows.dtype == known:
-        return rows
-    source = Source(name, (None, rows.shape[1]), known, sp.issparse(rows), lambda _: [rows])
-    return source.fitted(rows, f"{name}: block {number}", "the dtype of the Dask array,")
+    return in_type(rows, numeric_dtype(dtype, name), f"{name}: block {number}", "the dtype of the Dask array,")
 
 
 def stacked(blocks: Sequence[Any], shapes: Sequence[tuple[float, int]], meta: Any) -> Any:

@@ -184,11 +184,7 @@ class Source(BlockSource):
             raise InvalidTypeError(f"{where}: expected a {kinds[0]} block like the first, got a {kinds[1]} one")
         if block.ndim != 2 or block.shape[1] != self.shape[1]:
             raise InvalidInputError(f"{where}: expected {self.shape[1]} columns, got shape {block.shape}")
-        values = block.data if self.is_sparse else block
-        if values.dtype == self.dtype:
-            return block
-        values = in_type(values, self.dtype, where, like)
-        return sp.csr_array((values, block.indices, block.indptr), shape=block.shape) if self.is_sparse else values
+        return in_type(block, self.dtype, where, like)
 
     def _normal(self, block: Any, first_row: int, signed: bool) -> Rows:
         block = self.fitted(block, f"{self.name}, block at row {first_row}")
