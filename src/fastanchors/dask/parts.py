@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._signals import from_handler
+from .._signals import pass_on
 from ..errors import StoreError
 from .tasks import Pool, calls, worker_threads
 
@@ -219,8 +219,7 @@ class _Handle:
                     waiting = self._holder.ask(*question, [])
                 answer, error = self._wait(waiting)
             except Exception as lost:
-                if from_handler(lost):
-                    raise
+                pass_on(lost)
                 self._pool.check_open()
                 cause = lost
                 if isinstance(lost, self._pool.no_workers()):
