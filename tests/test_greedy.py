@@ -15,6 +15,7 @@ from fastanchors.greedy.cone import ConeDistances
 from fastanchors.greedy.lazy import Leaders
 from fastanchors.greedy.reader import Reader
 from fastanchors.greedy.residuals import Residuals
+from fastanchors.greedy.span import Span
 from fastanchors.greedy.successive import successive_projection
 from fastanchors.greedy.ties import choose
 from fastanchors.matrix import ArrayMatrix, MeteredMatrix, open_matrix
@@ -114,6 +115,42 @@ def test_beyond_the_rank_nothing_is_exact():
         found = solver.seek(A, 8)
         assert found.certificate.kind in ("near", "none")
         assert "rounding" in found.certificate.statement
+
+
+@pytest.mark.parametrize("matrix", [np.asarray, lambda A: fa.SampleMatrix(A, normalize=None)], ids=["array", "sampled"])
+def test_many_copies_of_few_rows_beyond_their_rank(matrix):
+    """The unit residual of a row within the span was not orthogonal to the basis, and an assertion failed."""
+    ended = set()
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        V = (rng.integers(0, 3, (14, 2)) @ rng.integers(0, 3, (2, 5))).astype(float)
+        A = V[rng.integers(0, 14, 30_000)]
+        for solver in (fa.SPA(tol=0), fa.FAS(selection="spa", tol=0)):
+            try:
+                ended.add(solver.seek(matrix(A), 5).certificate.kind)
+            except RankError:
+                ended.add("rank")
+            found = type(solver)(**solver.get_params() | {"tol": 0, "allow_fewer": True}).seek(matrix(A), 2)
+            assert found.certificate.kind == "exact"
+    assert ended <= {"none", "rank"}
+
+
+@pytest.mark.parametrize("residual", [0.0, 1e-16, 1e-13, 1e-8, 1.0])
+def test_every_direction_is_orthogonal_to_the_basis(residual):
+    """Also that of a point whose residual is rounding, or of one that has none at all."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        basis = np.linalg.qr(rng.standard_normal((6, 4)))[0].T
+        span = Span(Reader(ArrayMatrix(rng.random((3, 6)))), 5)
+        for q in basis[:3]:
+            span.remove(q)
+        q, size = span.direction(rng.standard_normal(3) @ basis[:3] + residual * basis[3])
+        if size == 0:
+            assert not q.any()
+            assert residual <= 1e-16
+        else:
+            assert np.abs(basis[:3] @ q).max() < 1e-14
+            assert np.isclose(q @ q, 1.0)
 
 
 @settings(deadline=None)

@@ -14,9 +14,8 @@ import scipy.io
 import scipy.sparse as sp
 
 import fastanchors as fa
-from fastanchors.errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError, TooLargeError
+from fastanchors.errors import InvalidInputError, InvalidTypeError, MissingExtraError, StoreError
 from fastanchors.io import open_source, register_object
-from fastanchors.io.matlab import open_mat
 from fastanchors.io.open import _OBJECTS
 from fastanchors.io.row_grouper import RowGrouper
 from fastanchors.io.row_source import block_bytes
@@ -405,34 +404,6 @@ def test_damaged_names_of_h5ad(tmp_path, parts, error):
         open_source(tmp_path / "a.h5ad")
 
 
-def test_mat(tmp_path):
-    path = tmp_path / "a.mat"
-    cube = np.random.default_rng(0).random((4, 5, 3))
-    scipy.io.savemat(path, {"cube": cube, "S": sparse(), "names": "text", "Y": cube.reshape(20, 3, order="F").T})
-    with pytest.raises(InvalidInputError, match=r"no matrix or cube 'Z'; it has: .*cube 4×5×3"):
-        open_source(path, variable="Z")
-    np.testing.assert_array_equal(whole(open_source(path)), sparse().toarray())  # the largest
-    pixels = cube.reshape(20, 3, order="F")
-    np.testing.assert_array_equal(whole(open_source(path, variable="cube")), pixels)
-    np.testing.assert_array_equal(whole(open_source(path, variable="Y", transpose=True)), pixels)
-    scipy.io.savemat(path, {"A": cube, "B": cube})
-    with pytest.raises(InvalidInputError, match="choose a variable"):
-        open_source(path)
-
-
-@pytest.mark.parametrize("max_bytes", [60, 150, 1 << 20])
-def test_mat_73(tmp_path, max_bytes):
-    path = tmp_path / "a.mat"
-    cube = np.random.default_rng(0).random((4, 5, 3))
-    with h5py.File(path, "w") as file:
-        file["cube"], file["M"] = cube.T, cube[0].T
-    pixels = cube.reshape(20, 3, order="F")
-    np.testing.assert_array_equal(whole(open_source(path), max_bytes), pixels)
-    np.testing.assert_array_equal(whole(open_source(path, transpose=True), max_bytes), pixels.T)
-    np.testing.assert_array_equal(whole(open_source(path, variable="M"), max_bytes), cube[0])
-    np.testing.assert_array_equal(whole(open_source(path, variable="M", transpose=True), max_bytes), cube[0].T)
-
-
 def test_zarr(tmp_path):
     A = dense(100, 6)
     path = tmp_path / "a.zarr"
@@ -488,81 +459,6 @@ def test_registered_objects(monkeypatch):
     monkeypatch.setattr("fastanchors.io.open._OBJECTS", list(_OBJECTS))
     register_object(lambda x: isinstance(x, Ones), lambda x, *, rows=2: open_source(np.ones((rows, 2))))
     assert whole(open_source(Ones(), rows=3)).shape == (3, 2)
-
-
-@pytest.mark.parametrize("packed", [True, False])
-def test_mat_files_are_read_as_scipy_reads_them(tmp_path, packed):
-    rng = np.random.default_rng(0)
-    path = tmp_path / "a.mat"
-    sparse = sp.random_array((9, 4), density=0.5, rng=rng, format="csc")
-    arrays = {
-        "doubles": rng.random((7, 5)),
-        "bytes": rng.integers(0, 255, (7, 5)).astype(np.uint8),
-        "whole": rng.integers(0, 200, (7, 5)).astype(np.float64),  # MATLAB keeps these in fewer bytes
-        "cube": rng.random((4, 3, 6)),
-        "flags": rng.random((3, 2)) < 0.5,
-        "longs": rng.integers(0, 2**40, (2, 3)),
-        "one": np.array([[4.0]]),
-    }
-    others = {"name": "text", "cells": np.array([1, "a"], dtype=object), "z": np.array([[1j]])}
-    nested = {"x": arrays["doubles"], "inner": {"y": arrays["bytes"], "name": "deep", "empty": np.empty((0, 0))}}
-    scipy.io.savemat(path, {**arrays, "sparse": sparse, **others, "s": nested}, do_compression=packed)
-    for key, expected in (arrays | {"s.x": arrays["doubles"], "s.inner.y": arrays["bytes"]}).items():
-        flat = expected.reshape(-1, expected.shape[-1], order="F")
-        for max_bytes in (64, 1 << 20):
-            source = open_source(path, variable=key)
-            assert np.array_equal(whole(source, max_bytes), flat)
-            assert source.dtype == (np.uint8 if expected.dtype == bool else expected.dtype)
-            assert np.array_equal(whole(open_source(path, variable=key, transpose=True), max_bytes), flat.T)
-    assert np.array_equal(whole(open_source(path, variable="sparse"), 256), sparse.toarray())
-    assert np.array_equal(whole(open_source(path, variable="sparse", transpose=True), 256), sparse.T.toarray())
-    with open_mat(path) as file:
-        assert (file.texts["name"], file.texts["s.inner.name"]) == ("text", "deep")
-        assert set(file.arrays) == {*arrays, "sparse", "s.x", "s.inner.y", "s.inner.empty"}
-        assert np.array_equal(file.arrays["cube"].whole(), arrays["cube"])
-        assert np.array_equal(file.arrays["sparse"].whole(), sparse.toarray())
-
-
-def test_mat_files_of_version_4(tmp_path):
-    path = tmp_path / "a.mat"
-    A, B = np.arange(12.0).reshape(4, 3), np.arange(6, dtype=np.int16).reshape(2, 3)
-    scipy.io.savemat(path, {"A": A, "B": B, "t": "text"}, format="4")
-    assert np.array_equal(whole(open_source(path)), A)
-    assert np.array_equal(whole(open_source(path, variable="B")), B)
-
-
-def test_sparse_matrices_of_version_4(tmp_path):
-    """A line (row, column, value) for each entry, counted from 1, and the shape at the end."""
-    path = tmp_path / "a.mat"
-    A = sp.random_array((30, 7), density=0.3, rng=np.random.default_rng(0), format="csc")
-    scipy.io.savemat(path, {"A": A, "B": np.ones((2, 2))}, format="4")
-    assert np.array_equal(whole(open_source(path)), A.toarray())
-    assert np.array_equal(whole(open_source(path, transpose=True)), A.toarray().T)
-    assert open_source(path).is_sparse
-    raw = path.read_bytes()
-    for bad, message in ((1.5, "not a whole number"), (0.0, "row index -1"), (31.0, "row index 30"), (np.nan, "whole")):
-        first = np.frombuffer(raw, "<f8", 1, raw.index(b"A\0") + 2)[0]
-        path.write_bytes(raw.replace(np.float64(first).tobytes(), np.float64(bad).tobytes(), 1))
-        with pytest.raises(StoreError, match=message):
-            whole(open_source(path))
-    path.write_bytes(raw[:22] + raw[22:].replace(np.float64(7).tobytes(), np.float64(1e12).tobytes()))
-    with pytest.raises(TooLargeError, match="claims 1,000,000,000,000 columns"):
-        whole(open_source(path))
-
-
-def test_structures_in_mat_files_of_version_7_3(tmp_path):
-    h5py = pytest.importorskip("h5py", reason="extra io")
-    A = np.arange(12.0).reshape(4, 3)
-    with h5py.File(tmp_path / "a.mat", "w") as file:
-        group = file.create_group("scene")
-        group.create_dataset("data", data=A.T)
-        text = group.create_dataset("unit", data=np.array([[ord(c)] for c in "nm"], dtype="u2"))
-        text.attrs["MATLAB_class"] = np.bytes_("char")
-        file.create_dataset("n", data=np.array([[3.0]]))
-    assert np.array_equal(whole(open_source(tmp_path / "a.mat")), A)
-    with open_mat(tmp_path / "a.mat") as found:
-        assert found.texts == {"scene.unit": "nm"}
-        assert set(found.arrays) == {"scene.data", "n"}
 
 
 @pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8"])

@@ -148,6 +148,8 @@ def read_mask(path: str | os.PathLike[str], cube: Cube) -> NDArray[np.bool_]:
     ...     print(int(fa.apps.read_mask(folder + "/mask.npy", cube).sum()))
     5
     """
+    if not isinstance(cube, Cube):
+        raise InvalidTypeError(f"cube must be a scene that read_cube opened, got {type(cube).__name__}")
     path = local_path(path)
     if path.suffix.lower() == ".npy" and exists(path):
         values = np.asarray(map_npy(path))

@@ -17,6 +17,7 @@ from .._replacing import replacing
 from .._signals import from_handler
 from .._validate import as_array, numeric
 from ..errors import FastAnchorsError, InvalidInputError, MissingExtraError, StoreError, one_line
+from ..io.addresses import local_path
 from ..io.decoding import json_value, texts_of
 from ..io.row_source import reading
 from ..matrix.columns import check_columns
@@ -103,6 +104,7 @@ def load_topics(path: str | os.PathLike[str]) -> Topics:
     >>> bool((again.topics == model.topics).all())
     True
     """
+    path = local_path(path)
     if not is_topics(path):
         raise StoreError(f"{os.fspath(path)} is not a topic model; write one with fastanchors topics --out model.npz")
     try:

@@ -21,7 +21,9 @@ __all__ = ["NEGLIGIBLE", "Span"]
 NEGLIGIBLE = 1e-9  # relative error of a squared residual that is negligible compared with TIE
 _CHUNK = 1 << 20  # entries in double precision projected together
 _LOST = float(np.finfo(np.float64).tiny)  # squares lose less than this by underflow
-_SHRUNK = 1e-5  # a residual smaller than this, relative to its point, is orthogonalised once more
+_SHRUNK = 1e-5  # a residual smaller than this, relative to its point, is orthogonalised again
+_KEPT = 0.5  # a unit vector that keeps more than this is orthogonal now; others are orthogonalised again
+_ATTEMPTS = 4
 
 
 class Span:
@@ -70,13 +72,17 @@ class Span:
         if size == 0:
             return rest, 0.0
         q = rest / size
-        if size * size < _SHRUNK**2 * (point @ point):
+        if size * size >= _SHRUNK**2 * (point @ point):
+            return q, size
+        for _ in range(_ATTEMPTS):
             q = self.off_basis(q)
             left = math.sqrt(q @ q)
-            if left == 0:  # the residual was rounding
-                return q, 0.0
+            if left == 0:
+                break
             q /= left
-        return q, size
+            if left > _KEPT:
+                return q, size
+        return np.zeros_like(q), 0.0  # the residual was rounding, within the span
 
     # --- distances -----------------------------------------------------------------------------------------------
 

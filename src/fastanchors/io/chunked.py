@@ -70,8 +70,9 @@ class _ByChunks:
 
     def _band(self, number: int) -> NDArray[Any]:
         """A band in a mapped temporary file."""
-        if self._held is not None and self._held[0] == number:
-            return self._held[1]
+        held = self._held
+        if held is not None and held[0] == number:
+            return held[1]
         self._held = None  # before another file is made
         step = self.chunks[self._axis]
         first = number * step

@@ -19,7 +19,7 @@ from .compressed import SliceReader, compressed_source
 from .name_spool import NameSpool
 from .row_source import Source, check_claim, read_names, reading, row_slices
 
-__all__ = ["anndata_source", "check_stored", "holds_anndata", "open_hdf5", "read_h5ad"]
+__all__ = ["anndata_source", "check_stored", "holds_anndata", "open_hdf5", "read_h5ad", "text_name"]
 
 _CACHE = 1 << 20  # bytes of cached chunks per data set; blocks are read in order, so more would not help
 _NAMES = 1 << 14  # names that are objects of Python together
@@ -34,6 +34,11 @@ def open_hdf5(path: Path) -> Any:
         raise MissingExtraError(f"reading {path.suffix} needs h5py: pip install 'fastanchors[io]'") from error
     with reading(path):
         return h5py.File(path, "r", rdcc_nbytes=_CACHE)
+
+
+def text_name(name: str | bytes) -> str:
+    """The name of an item as text: h5py gives bytes if it is not UTF-8, as some programs in C and Fortran write it."""
+    return name.decode("latin-1") if isinstance(name, bytes) else name
 
 
 def holds_anndata(path: Path) -> bool:

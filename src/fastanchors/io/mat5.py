@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ..errors import StoreError
 from .compressed import SliceReader
+from .positions import read_bytes
 from .scratch import scratch_file
 
 __all__ = ["MatVariable", "read_variables"]
@@ -27,8 +28,8 @@ _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f
 _CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 _OLD_TYPES = {0: "f8", 1: "f4", 2: "i4", 3: "i2", 4: "u2", 5: "u1"}
 _MATRIX, _COMPRESSED = 14, 15
-_STRUCT, _CHAR, _SPARSE = 2, 4, 5
-_COMPLEX = 0x0800
+_STRUCT, _CHAR, _SPARSE, _OPAQUE = 2, 4, 5, 17
+_COMPLEX, _LOGICAL = 0x0800, 0x0200
 _MOST_AXES, _MOST_FIELDS, _DEEPEST, _LONGEST_NAME = 32, 4096, 8, 4096
 _PIECE = 1 << 20
 
@@ -44,8 +45,7 @@ class _Part(NamedTuple):
         """``count`` bytes from ``at`` on; raises if the range has fewer."""
         if at < 0 or count < 0 or at + count > self.size:
             raise ValueError(f"an element of {count} bytes does not fit into {self.size} bytes")
-        self.file.seek(self.start + at)
-        data = self.file.read(count)
+        data = read_bytes(self.file, self.start + at, count)
         if len(data) < count:
             raise ValueError("the file is truncated")
         return data
@@ -104,7 +104,8 @@ class MatVariable:
     def text(self) -> str:
         """The characters of a text."""
         assert self.values is not None
-        return "".join(chr(code) for code in self.values[:].tolist() if 0 < code < 0xD800)
+        codes = self.values[:]  # level 4 stores them as floating-point numbers
+        return "".join(map(chr, codes[(codes > 0) & (codes < 0xD800)].astype(np.int64).tolist()))
 
     def readers(self) -> tuple[SliceReader, SliceReader, SliceReader]:
         """Readers of the three arrays of a sparse matrix."""
@@ -152,8 +153,8 @@ class _Level5:
             if kind == _COMPRESSED:
                 part = self.unpacked(part)
                 kind, part, _ = self.element(part, 0)
-            if kind == _MATRIX:
-                yield from self.matrix(part)
+            if kind == _MATRIX:  # one without a name is MATLAB's storage of functions and objects
+                yield from (found for found in self.matrix(part) if found.name.partition(".")[0])
 
     def element(self, within: _Part, at: int) -> tuple[int, _Part, int]:
         """(type, content, start of the next element) of the element at ``at``."""
@@ -181,6 +182,7 @@ class _Level5:
         size += file.write(unpack.flush())
         if not unpack.eof:
             raise ValueError("a compressed element is truncated")
+        file.flush()
         return _Part(file, 0, size)
 
     def numbers(self, within: _Part, at: int, dtype: str | None = None) -> tuple[_Numbers, int]:
@@ -191,21 +193,29 @@ class _Level5:
         stored = np.dtype(self.order + _NUMBERS[kind])
         return _Numbers(part, stored, np.dtype(dtype or _NUMBERS[kind])), after
 
+    def name(self, part: _Part, at: int) -> tuple[str, int]:
+        """The name in the element at ``at``."""
+        _, text, after = self.element(part, at)
+        return text.read(0, min(text.size, _LONGEST_NAME)).decode("utf-8", "replace"), after
+
     def matrix(self, part: _Part, prefix: str = "", depth: int = 0) -> Iterator[MatVariable]:
         """The variable of a matrix element, or those of the fields of a structure."""
         if part.size == 0:  # an empty field
             return
         flags, at = self.numbers(part, 0)
         flag, *_ = flags[:2].tolist()
+        number = flag & 0xFF
+        if number == _OPAQUE:  # an object such as a string or a table: it has no shape here
+            yield MatVariable(prefix or self.name(part, at)[0], "other", ())
+            return
         axes, at = self.numbers(part, at)
         if not 2 <= axes.size <= _MOST_AXES:
             raise ValueError(f"a matrix of {axes.size} axes")
         shape = tuple(int(size) for size in axes[:].tolist())
         if min(shape) < 0:
             raise ValueError(f"a matrix of shape {shape}")
-        kind, text, at = self.element(part, at)
-        name = prefix or text.read(0, min(text.size, _LONGEST_NAME)).decode("utf-8", "replace")
-        number = flag & 0xFF
+        text, at = self.name(part, at)
+        name = prefix or text
         if number in _CLASSES and not flag & _COMPLEX:
             values, _ = self.numbers(part, at, _CLASSES[number])
             yield _array(name, "numbers", shape, values)
@@ -218,7 +228,7 @@ class _Level5:
             rows, at = self.numbers(part, at)
             pointers, at = self.numbers(part, at)
             values, _ = self.numbers(part, at, "f8")
-            yield _sparse(name, shape, rows, pointers, values)
+            yield _sparse(name, shape, rows, pointers, values, bool(flag & _LOGICAL))
         elif number == _STRUCT and math.prod(shape) == 1 and depth < _DEEPEST:
             yield from self.fields(part, at, name, depth)
         else:
@@ -244,11 +254,15 @@ def _array(name: str, kind: str, shape: tuple[int, ...], values: _Numbers) -> Ma
     return MatVariable(name, kind, shape, values.dtype, values)
 
 
-def _sparse(name: str, shape: tuple[int, ...], rows: _Numbers, pointers: _Numbers, values: _Numbers) -> MatVariable:
+def _sparse(
+    name: str, shape: tuple[int, ...], rows: _Numbers, pointers: _Numbers, values: _Numbers, logical: bool
+) -> MatVariable:
     """A sparse matrix; its arrays may be longer than the number of entries, which is the last pointer."""
     if pointers.size != shape[1] + 1:
         raise ValueError(f"{name!r} has {shape[1]} columns but {pointers.size} pointers")
     entries = int(pointers[shape[1] :].tolist()[0])
+    if logical and values.size < entries:  # MATLAB writes bytes and calls them doubles
+        values = _Numbers(values.part, np.dtype("u1"), values.dtype)
     if not 0 <= entries <= min(rows.size, values.size):
         raise ValueError(f"{name!r} claims {entries} entries but holds {min(rows.size, values.size)}")
     rows.size = values.size = entries

@@ -17,14 +17,17 @@ from ..errors import InvalidInputError
 from .arrays import dense_source, rows_of_columns
 from .chunked import by_chunks
 from .compressed import SliceReader, compressed_source, coo_source
-from .hdf5 import check_stored, open_hdf5
+from .hdf5 import check_stored, open_hdf5, text_name
 from .mat5 import MatVariable, read_variables
 from .row_source import Source, read_names, reading
 from .scene import SceneInfo
 
 __all__ = ["MatArray", "MatFile", "choose_variable", "is_wavelengths", "open_mat", "read_mat", "wavelengths_in"]
 
+_HDF5 = (b"\x00\x02IM", b"\x02\x00MI")  # version 2 of the format, at the end of the header
 _DEEPEST = 8  # limit of nested structures
+_INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_NUMERIC = {"", "double", "single", "logical", *_INTEGERS}  # classes of MATLAB; other programs may write none
 _WAVELENGTHS = ("wavelength", "wave", "wvl", "wl", "lambda")
 
 
@@ -75,7 +78,9 @@ def _plain(name: str) -> str:
 def choose_variable(sizes: dict[str, tuple[int, ...]], variable: str | None, path: Path) -> str:
     """The requested variable, or the one with the most entries; raises if that is not unique."""
     fitting = {key: math.prod(shape) for key, shape in sizes.items() if len(shape) in (2, 3) and min(shape) > 0}
-    listed = ", ".join(f"{key} {'×'.join(map(str, sizes[key]))}" for key in fitting) or "none"
+    if not fitting:
+        raise InvalidInputError(f"{path} has no matrix or cube of real numbers")
+    listed = ", ".join(f"{key} {'×'.join(map(str, sizes[key]))}" for key in fitting)
     if variable is not None:
         if variable not in fitting:
             raise InvalidInputError(f"{path} has no matrix or cube {variable!r}; it has: {listed}")
@@ -131,7 +136,7 @@ def open_mat(path: Path) -> MatFile:
     """The variables of a ``.mat`` file of any version."""
     with reading(path), path.open("rb") as file:
         head = file.read(128)
-    if head.startswith(b"\x89HDF") or b"MATLAB 7.3" in head:
+    if head.startswith(b"\x89HDF") or head[124:] in _HDF5 or b"MATLAB 7.3" in head:
         stored = open_hdf5(path)
         with _closing([stored]), reading(path):
             return _from_hdf5(path, stored)
@@ -233,7 +238,7 @@ def _from_hdf5(path: Path, file: Any) -> MatFile:
 
 def _collect(group: Any, prefix: str, arrays: dict[str, MatArray], texts: dict[str, str], depth: int) -> None:
     """All numeric data sets and sparse groups, those of structures as ``structure.field``."""
-    for key, item in group.items():
+    for key, item in ((text_name(key), item) for key, item in group.items()):
         name = f"{prefix}{key}"
         if key.startswith("#") or item is None:
             continue
@@ -245,7 +250,9 @@ def _collect(group: Any, prefix: str, arrays: dict[str, MatArray], texts: dict[s
         elif hasattr(item, "dtype") and _class_of(item) == "char":
             if item.dtype.kind == "u" and 0 < item.size <= 4096:
                 texts[name] = "".join(chr(code) for code in np.ravel(item[()]).tolist() if 0 < code < 0xD800)
-        elif hasattr(item, "dtype") and item.dtype.kind in "iufb" and _class_of(item) not in ("cell", "string"):
+        elif "MATLAB_empty" in item.attrs:  # its numbers are its shape
+            continue
+        elif hasattr(item, "dtype") and item.dtype.kind in "iufb" and _class_of(item) in _NUMERIC:
             arrays[name] = _DataSet(item)
 
 

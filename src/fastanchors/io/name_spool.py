@@ -9,6 +9,7 @@ from typing import IO, overload
 
 import numpy as np
 
+from .positions import read_bytes, write_bytes
 from .scratch import scratch_file
 
 __all__ = ["NameSpool"]
@@ -19,7 +20,7 @@ _ENDS = np.dtype("<i8")
 class NameSpool(Sequence[str]):
     """A growing sequence of strings on disk: UTF-8 text in one unnamed file, the ends of the strings in another.
 
-    Its memory does not depend on its length; a slice costs two reads.
+    Its memory does not depend on its length; a slice costs two reads. Threads and forked processes may read it at once.
     """
 
     def __init__(self) -> None:
@@ -50,8 +51,7 @@ class NameSpool(Sequence[str]):
         for file, at, data in zip(
             self._files, (self._size, self._count * _ENDS.itemsize), (b"".join(encoded), ends.tobytes()), strict=True
         ):
-            file.seek(at)
-            file.write(data)
+            write_bytes(file, at, data)
         self._count += len(encoded)
         self._size = int(ends[-1])
 
@@ -78,12 +78,11 @@ class NameSpool(Sequence[str]):
             return []
         texts, all_ends = self._files
         skipped = max(0, start - 1)  # the first name begins at the end of the one before
-        all_ends.seek(skipped * _ENDS.itemsize)
-        ends = np.frombuffer(all_ends.read((stop - skipped) * _ENDS.itemsize), _ENDS).tolist()
+        width = _ENDS.itemsize
+        ends = np.frombuffer(read_bytes(all_ends, skipped * width, (stop - skipped) * width), _ENDS).tolist()
         if start == 0:
             ends.insert(0, 0)
-        texts.seek(ends[0])
-        text = texts.read(ends[-1] - ends[0])
+        text = read_bytes(texts, ends[0], ends[-1] - ends[0])
         bounds = [end - ends[0] for end in ends]
         return [text[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]
 

@@ -15,7 +15,7 @@ from .._packing import packing
 from ..errors import InvalidInputError, StoreError
 from .arrays import dense_source
 from .chunked import by_chunks
-from .hdf5 import check_stored, open_hdf5
+from .hdf5 import check_stored, open_hdf5, text_name
 from .packed import unpacked
 from .row_source import Source, read_names, reading
 from .scene import (
@@ -79,9 +79,9 @@ def _data_sets(file: Any) -> dict[str, Any]:
     """All numeric data sets, by path."""
     found: dict[str, Any] = {}
 
-    def look(name: str, item: Any) -> bool | None:
+    def look(name: str | bytes, item: Any) -> bool | None:
         if hasattr(item, "dtype") and item.dtype.kind in "iuf":
-            found[name] = item
+            found[text_name(name)] = item
         return True if len(found) >= _MOST else None
 
     file.visititems(look)

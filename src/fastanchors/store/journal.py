@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import CorruptStoreError, StoreError
+from ..io.positions import write_all
 from .files import (
     CLOSE_ON_EXEC,
     NO_LINKS,
@@ -28,7 +29,7 @@ from .files import (
     sync_directory,
 )
 
-__all__ = ["Journal", "Record", "read_journal", "write_all"]
+__all__ = ["Journal", "Record", "read_journal"]
 
 MAGIC = b"FASTANCH"
 HEAD = struct.Struct("<8sIQI")  # magic, version, generation, crc32 of what comes before
@@ -271,12 +272,3 @@ def _encode_frame(number: int, length: int, crc: int) -> bytes:
 def _encode_slot(commits: int, length: int) -> bytes:
     body = struct.pack("<QQ", commits, length)
     return body + struct.pack("<I", zlib.crc32(body))
-
-
-def write_all(file: int, piece: Any, at: int) -> int:
-    """Write bytes to a place in a file; returns their number."""
-    view = memoryview(piece).cast("B")
-    done = 0
-    while done < len(view):
-        done += os.pwrite(file, view[done : done + (1 << 26)], at + done)
-    return done

@@ -21,6 +21,7 @@ import numpy as np
 from .._maps import release_freed, release_pages
 from .._signals import pass_on
 from ..errors import StoreError
+from ..io.positions import write_all
 from ..io.scratch import scratch_file, scratch_folder, scratch_in
 from ..sampling.matrix import SampleMatrix
 from ..sampling.merging import in_memory
@@ -29,7 +30,6 @@ from ..sampling.segment_trees import Array
 from ..sampling.sparse_block import SparseBlock
 from .arrays_file import map_arrays, write_arrays
 from .files import disk_errors
-from .journal import write_all
 
 __all__ = ["CHANGED_ELSEWHERE", "DIRTY_BYTES", "MappedMatrix"]
 

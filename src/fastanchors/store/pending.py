@@ -12,10 +12,10 @@ from typing import IO, Any
 
 from .._signals import pass_on
 from ..errors import StoreError
+from ..io.positions import write_all
 from ..io.scratch import scratch_file, scratch_in
 from ..sampling.access_guard import AccessGuard
 from .files import disk_errors
-from .journal import write_all
 from .mapped_matrix import CHANGED_ELSEWHERE
 from .operations import Operation, encode
 
