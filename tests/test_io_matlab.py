@@ -235,3 +235,14 @@ def test_names_that_are_not_utf_8(tmp_path, suffix):
     expected = np.arange(6.0).reshape(2, 3)
     found = whole(open_source(tmp_path / f"a.{suffix}", variable=name))
     np.testing.assert_array_equal(found, expected.T if suffix == "mat" else expected)
+
+
+@pytest.mark.parametrize("suffix", ["mat", "h5", "nc"])
+def test_named_types_and_data_sets_without_a_shape(tmp_path, suffix):
+    """A type of flags, as netCDF writes it, has a dtype but no entries: files with one were refused."""
+    with h5py.File(tmp_path / f"a.{suffix}", "w") as file:
+        file["flags"] = h5py.enum_dtype({"good": 0, "bad": 1}, basetype="u1")
+        file["nothing"] = h5py.Empty("f8")
+        file["X"] = X
+    found = whole(open_source(tmp_path / f"a.{suffix}"))
+    np.testing.assert_array_equal(found, X.T if suffix == "mat" else X)

@@ -19,7 +19,7 @@ from .compressed import SliceReader, compressed_source
 from .name_spool import NameSpool
 from .row_source import Source, check_claim, read_names, reading, row_slices
 
-__all__ = ["anndata_source", "check_stored", "holds_anndata", "open_hdf5", "read_h5ad", "text_name"]
+__all__ = ["anndata_source", "check_stored", "holds_anndata", "kind_of", "open_hdf5", "read_h5ad", "text_name"]
 
 _CACHE = 1 << 20  # bytes of cached chunks per data set; blocks are read in order, so more would not help
 _NAMES = 1 << 14  # names that are objects of Python together
@@ -39,6 +39,14 @@ def open_hdf5(path: Path) -> Any:
 def text_name(name: str | bytes) -> str:
     """The name of an item as text: h5py gives bytes if it is not UTF-8, as some programs in C and Fortran write it."""
     return name.decode("latin-1") if isinstance(name, bytes) else name
+
+
+def kind_of(item: Any) -> str:
+    """The kind of the entries of a data set, as NumPy's ``dtype.kind``; empty for what has no entries.
+
+    That is a group, a named type, such as those of flags in netCDF, and a data set without a shape.
+    """
+    return str(item.dtype.kind) if getattr(item, "shape", None) is not None else ""
 
 
 def holds_anndata(path: Path) -> bool:

@@ -17,7 +17,7 @@ from ..errors import InvalidInputError
 from .arrays import dense_source, rows_of_columns
 from .chunked import by_chunks
 from .compressed import SliceReader, compressed_source, coo_source
-from .hdf5 import check_stored, open_hdf5, text_name
+from .hdf5 import check_stored, kind_of, open_hdf5, text_name
 from .mat5 import MatVariable, read_variables
 from .row_source import Source, read_names, reading
 from .scene import SceneInfo
@@ -247,12 +247,12 @@ def _collect(group: Any, prefix: str, arrays: dict[str, MatArray], texts: dict[s
         elif hasattr(item, "keys"):
             if depth < _DEEPEST:
                 _collect(item, f"{name}.", arrays, texts, depth + 1)
-        elif hasattr(item, "dtype") and _class_of(item) == "char":
-            if item.dtype.kind == "u" and 0 < item.size <= 4096:
+        elif _class_of(item) == "char":
+            if kind_of(item) == "u" and 0 < item.size <= 4096:
                 texts[name] = "".join(chr(code) for code in np.ravel(item[()]).tolist() if 0 < code < 0xD800)
         elif "MATLAB_empty" in item.attrs:  # its numbers are its shape
             continue
-        elif hasattr(item, "dtype") and item.dtype.kind in "iufb" and _class_of(item) in _NUMERIC:
+        elif kind_of(item) in ("i", "u", "f", "b") and _class_of(item) in _NUMERIC:
             arrays[name] = _DataSet(item)
 
 

@@ -15,7 +15,7 @@ from .._packing import packing
 from ..errors import InvalidInputError, StoreError
 from .arrays import dense_source
 from .chunked import by_chunks
-from .hdf5 import check_stored, open_hdf5, text_name
+from .hdf5 import check_stored, kind_of, open_hdf5, text_name
 from .packed import unpacked
 from .row_source import Source, read_names, reading
 from .scene import (
@@ -80,7 +80,7 @@ def _data_sets(file: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def look(name: str | bytes, item: Any) -> bool | None:
-        if hasattr(item, "dtype") and item.dtype.kind in "iuf":
+        if kind_of(item) in ("i", "u", "f"):
             found[text_name(name)] = item
         return True if len(found) >= _MOST else None
 

@@ -106,7 +106,10 @@ class _Table:
         metadata = self.file.metadata
         if metadata.num_row_groups == 0 or metadata.num_columns * _PAGES * _PAGE <= _OPEN * max_bytes:
             return [list(keys)]
-        group = max((metadata.row_group(i) for i in range(metadata.num_row_groups)), key=lambda group: group.num_rows)
+        longest = max(range(metadata.num_row_groups), key=lambda i: metadata.row_group(i).num_rows)
+        for key in self.file.schema_arrow.names:
+            next(self.batches(1, [key], group=longest), None)  # raises if damaged, where Arrow's `column` aborts
+        group = metadata.row_group(longest)
         parts = [group.column(j) for j in range(group.num_columns)]
         sizes = {part.path_in_schema: _PAGES * min(_PAGE, part.total_uncompressed_size) for part in parts}
         groups: list[list[str]] = [[]]
