@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from typing import ClassVar
 
 import fsspec
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 from click.testing import CliRunner
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.spec import AbstractBufferedFile
 
 import fastanchors as fa
 from fastanchors.cli.app import app
@@ -33,6 +36,30 @@ def put():
 
     yield put
     memory.store.clear()
+
+
+class Ranges(AbstractBufferedFile):
+    """A file read by ranges of bytes, as those of object storage: its ``readline`` takes no limit."""
+
+    def _fetch_range(self, start, end):
+        return self.fs.cat_file(self.path, start, end)
+
+
+class InRanges(MemoryFileSystem):
+    """The file system in memory, with such files."""
+
+    protocol = "ranges"
+    store: ClassVar = MemoryFileSystem.store
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.replace("ranges://", "memory://"))
+
+    def _open(self, path, mode="rb", **options):
+        return Ranges(self, path, mode, block_size=1000)
+
+
+fsspec.register_implementation("ranges", InRanges)
 
 
 def written(write):
@@ -57,13 +84,14 @@ FORMATS = {
 }
 
 
+@pytest.mark.parametrize("system", ["memory", "ranges"])
 @pytest.mark.parametrize("name", FORMATS)
-def test_formats_are_streamed(name, put):
+def test_formats_are_streamed(name, system, put):
     expected, write = FORMATS[name]
-    source = open_source(put(name, written(write)))
-    blocks = list(source.blocks(800))
+    source = open_source(put(name, written(write)).replace("memory", system))
+    blocks = list(source.blocks(300))
     assert len(blocks) > 1
-    assert source.name == f"memory://data/{name}"
+    assert source.name == f"{system}://data/{name}"
     found = sp.vstack(blocks).toarray() if source.is_sparse else np.concatenate(blocks)
     np.testing.assert_array_equal(found, expected.toarray() if sp.issparse(expected) else expected)
 

@@ -6,6 +6,7 @@ fsspec opens them. Readers read the blocks they need, as from a local file; noth
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -169,7 +170,9 @@ class RemotePath:
         return _Size(int(self._ask(self._system.size) or 0))
 
     def open(self, mode: str = "rb") -> IO[bytes]:
-        return self._system.open(self._path, mode)
+        file = self._system.open(self._path, mode)
+        # Files of fsspec have no limit of a line, as files of Python have.
+        return file if isinstance(file, io.BufferedIOBase) or mode != "rb" else io.BufferedReader(file)
 
 
 def openable(path: Any) -> Any:
