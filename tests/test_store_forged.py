@@ -249,6 +249,19 @@ def test_an_index_with_other_values_is_found(indexed):
         fa.verify(indexed)
 
 
+@pytest.mark.parametrize("proved", [20, 0])
+def test_an_index_whose_anchors_do_not_span_the_rows_is_found(tmp_path, proved):
+    """It said that nothing is left; only rows outside the coreset were compared, and none of them was beyond it."""
+    A = np.eye(30)[np.random.default_rng(5).integers(0, 30, 2600)]
+    fa.build(A, tmp_path / "s", normalize=None).close()
+    manifest = read_manifest(tmp_path / "s")
+    description = manifest["extras"]["fas.whole"]
+    rewrite_array(tmp_path / "s", description, "numbers", np.array([proved, 2600, 0, 1], "<i8"))
+    write_manifest(tmp_path / "s", manifest)
+    with pytest.raises(CorruptStoreError, match="span all rows"):
+        fa.verify(tmp_path / "s")
+
+
 @pytest.mark.parametrize("which", ["row", "column"])
 def test_names_that_are_not_text_are_found(tmp_path, which):
     A = np.random.default_rng(0).random((30, 4))
@@ -486,6 +499,22 @@ def test_entries_that_are_not_finite_raise_our_error(tmp_path, value):
     write_manifest(tmp_path / "s", manifest)
     with fa.open(tmp_path / "s") as S, pytest.raises(FastAnchorsError, match="not finite"):
         fa.FAS().seek(S, 3)
+
+
+@pytest.mark.parametrize("name", ["l1_sums", "weights"])
+def test_sums_of_other_entries_end_a_seek_with_our_error(tmp_path, name):
+    """The largest distance was found nowhere, which was an AssertionError."""
+    rng = np.random.default_rng(5)
+    fa.build(rng.dirichlet(np.full(6, 0.5), 2800) @ rng.random((6, 24)), tmp_path / "s").close()
+    manifest = read_manifest(tmp_path / "s")
+    description = manifest["shards"][0]["data"]
+    with fa.open(tmp_path / "s") as S:
+        sums = S.l1_norm(np.arange(2800)) if name == "l1_sums" else S.squared_norms()
+    sums[7] = 1e30
+    rewrite_array(tmp_path / "s", description, name, sums)
+    write_manifest(tmp_path / "s", manifest)
+    with fa.open(tmp_path / "s") as S, pytest.raises(CorruptStoreError, match="sums"):
+        fa.FAS(selection="spa").seek(S, 20)
 
 
 @pytest.mark.parametrize("place", ["journal", "names", "shard"])

@@ -39,6 +39,10 @@ def check_index(store: Any, index: Index) -> None:
         _compare(again, index.run.cut(index.proved))
     outside = np.ones(index.rows, dtype=np.bool_)
     outside[core.indices] = False
+    if index.complete:
+        if index.proved < len(index.run):
+            raise ValueError("it says that its anchors span all rows, but not all of them are proved")
+        _check_span(index, _residuals(core.rows, core.squared_norms, index.run.thresholds.basis)[0])
     data = ReadOnce(store)
     for start, block in data.blocks(data.default_block_rows()):
         left = np.flatnonzero(outside[start : start + block.shape[0]])
@@ -84,9 +88,8 @@ def _check_rows(index: Index, again: Run | None, numbers: NDArray[np.int64], row
     limits = [index.tails[:T]] + ([index.hull.tails(run.thresholds.basis, T)] if index.hull is not None else [])
     if not all((low[:, :T] <= (1 + _CLOSE) * limit).all() for limit in limits):
         raise ValueError("a row lies beyond its bounds")
-    floor = default_tolerance(rows.shape[1]) * np.sqrt(index.coreset.squared_norms.max(initial=0.0))
-    if index.complete and (low[:, -1] > (1 + _CLOSE) * floor).any():
-        raise ValueError("it says that its anchors span all rows, and they do not")
+    if index.complete:
+        _check_span(index, low)
     if again is None:
         return
     limits_of_steps, steps = again.thresholds, len(again)
@@ -95,6 +98,13 @@ def _check_rows(index: Index, again: Run | None, numbers: NDArray[np.int64], row
         bounds = residual_bounds(rows[doubtful], squares[doubtful], limits_of_steps.basis, steps)
         if limits_of_steps.disturbed(numbers[doubtful], norms[doubtful], bounds).any():
             raise ValueError("SPA chooses other rows than its anchors")
+
+
+def _check_span(index: Index, low: NDArray[np.float64]) -> None:
+    """Check that rows are in the span of the anchors, given lower bounds of their residuals."""
+    longest = np.sqrt(index.coreset.squared_norms.max(initial=0.0))
+    if (low[:, -1] > (1 + _CLOSE) * default_tolerance(index.coreset.rows.shape[1]) * longest).any():
+        raise ValueError("it says that its anchors span all rows, and they do not")
 
 
 def _residuals(

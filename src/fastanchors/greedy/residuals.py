@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import CorruptStoreError
 from .lazy import MAX_REREAD_ROWS, Leaders, exact_leaders, level, seeds
 from .reader import Reader, row_sums_of_squares
 from .span import NEGLIGIBLE, Span
@@ -120,7 +121,9 @@ class Residuals(Span):
             if not self._gather(within):
                 return self._exact_leaders(within, rough)
             at = self._close_to_best(within)
-        assert at is not None
+            if at is None:
+                what = "the sums do not match the entries"
+                raise CorruptStoreError(f"{what}; run fa.verify, and restore the store from a copy")
         return self._pool_leaders(at, within, rough)
 
     def largest(self) -> float:

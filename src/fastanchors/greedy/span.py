@@ -66,7 +66,10 @@ class Span:
         return points
 
     def direction(self, point: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-        """The unit residual of a point, orthogonal to the basis to machine precision, and its size; zeros for none."""
+        """The unit residual of a point, orthogonal to the basis to machine precision, and its size.
+
+        It is zero if there is no residual, or only rounding errors within the span.
+        """
         rest = self.off_basis(point)
         size = math.sqrt(rest @ rest)
         if size == 0:
@@ -77,12 +80,12 @@ class Span:
         for _ in range(_ATTEMPTS):
             q = self.off_basis(q)
             left = math.sqrt(q @ q)
-            if left == 0:
-                break
+            if left == 0:  # the residual was rounding
+                return q, 0.0
             q /= left
             if left > _KEPT:
                 return q, size
-        return np.zeros_like(q), 0.0  # the residual was rounding, within the span
+        return np.zeros_like(q), size  # rounding within the span: nothing to remove
 
     # --- distances -----------------------------------------------------------------------------------------------
 
