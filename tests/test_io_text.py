@@ -597,3 +597,11 @@ def test_an_index_of_several_levels_is_refused(tmp_path):
     (tmp_path / "t.csv").write_text(",,w,x\na,2019,1,2\na,2020,3,4\n")
     with pytest.raises(StoreError, match="line 1: the first two columns have no heading"):
         open_source(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_of_a_corpus_end_at_line_ends_only(tmp_path, end):
+    """Form feeds, U+2028 and similar characters made further documents, so that rows were those of other lines."""
+    lines = ["cats\u2028purr", "dogs\x85bark", "birds\x0cfly\x0b\x1c\x1d\x1e", "end\u2029"]
+    (tmp_path / "t.txt").write_bytes(end.join([*lines, " ", ""]).encode())
+    assert list(read_texts(tmp_path / "t.txt").texts) == lines

@@ -180,7 +180,8 @@ def _read(
         files, notes = _folder(path)
         names, texts = [str(file.relative_to(path)) for file in files], [decoder.read(file) for file in files]
     elif suffix in _LINES or suffix == "":
-        texts = [line for line in decoder.read(path).splitlines() if line.strip()]
+        lines = io.StringIO(decoder.read(path), newline=None)  # `splitlines` also splits at form feeds and U+2028
+        texts = [line.rstrip("\n") for line in lines if line.strip()]
         names = [str(number) for number in range(len(texts))]
     else:
         if suffix in _TABLES:
