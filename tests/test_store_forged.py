@@ -434,6 +434,36 @@ def test_coordinates_of_other_rows_are_found(tmp_path, name, value):
         fa.verify(tmp_path / "s")
 
 
+@pytest.mark.parametrize("dtype", ["<c8", "<i8", "<u8", "<f8"])
+@pytest.mark.parametrize("sidecar", ["coordinates", "fas"])
+def test_arrays_of_another_type_are_refused(tmp_path, sidecar, dtype):
+    """Complex numbers of the right length passed ``fa.verify``, and a seek raised a TypeError."""
+    rng = np.random.default_rng(0)
+    mixtures = rng.dirichlet(np.ones(5), 4000) @ rng.random((5, 30))
+    fa.build(mixtures if sidecar == "fas" else rng.random((1000, 30)), tmp_path / "s").close()
+    manifest = read_manifest(tmp_path / "s")
+    changed = 0
+    for name, entry in manifest["extras"][f"{sidecar}.whole"]["arrays"].items():
+        if np.dtype(entry["dtype"]).itemsize == 8 and entry["dtype"] != dtype and name != "core.rows":
+            kept, entry["dtype"] = entry["dtype"], dtype
+            write_manifest(tmp_path / "s", manifest)
+            with pytest.raises(CorruptStoreError, match=f"{sidecar}' is wrong: its array '{name}' holds"):
+                fa.verify(tmp_path / "s")
+            entry["dtype"], changed = kept, changed + 1
+    assert changed > 3
+
+
+def test_a_view_of_another_kind_is_refused(tmp_path):
+    """A manifest that says ``"normalize": null`` showed the l1 view of its shards as their entries."""
+    fa.build(np.random.default_rng(0).random((70, 40)), tmp_path / "s").close()
+    manifest = read_manifest(tmp_path / "s")
+    manifest["normalize"] = None
+    write_manifest(tmp_path / "s", manifest)
+    for door in (fa.open, fa.verify):
+        with pytest.raises(CorruptStoreError, match="has an array 'l1_nodes', which does not belong"):
+            door(tmp_path / "s")
+
+
 @pytest.mark.parametrize("name", ["values", "left", "candidates", "directions", "shares", "centre"])
 def test_coordinates_of_another_shape_are_refused(tmp_path, name):
     manifest, description = coordinates_of(tmp_path / "s")

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._validate import csr_of
-from ..store.sidecars import Arrays
+from ..store.sidecars import Arrays, check_types
 from .bounds import Thresholds
 from .coreset import Coreset, Run
 from .hull import Hull
@@ -18,6 +18,8 @@ from .index import Index
 __all__ = ["decode_index", "encode_index"]
 
 _CSR = ("data", "indices", "indptr")
+_INTEGERS = {"numbers", "indices", "tied", "tied_ends", "core.indices", "core.csr.indices", "core.csr.indptr"}
+_ENTRIES = {"core.rows", "core.csr.data"}
 
 
 def encode_index(index: Index) -> dict[str, NDArray[Any]]:
@@ -51,6 +53,7 @@ def decode_index(stored: Arrays, shape: tuple[int, int]) -> Index:
     """The index of a matrix of that shape; raises ``ValueError`` and the like if the arrays are invalid."""
     # The maps outlive the file, which is never rewritten; rows of the coreset are read only if a run is repeated.
     arrays = {name: np.asarray(array) for name, array in stored.items()}
+    check_types(arrays, _INTEGERS, _ENTRIES)
     proved, rows, stuck, complete, exhausted = (int(x) for x in arrays["numbers"])
     indices = arrays["indices"]
     thresholds = Thresholds(arrays["basis"], arrays["low"], arrays["high"], arrays["norm_limit"], indices)

@@ -21,7 +21,7 @@ from ..greedy.noise import can_estimate
 from ..greedy.summary import Evidence, Summary, summarise
 from ..matrix import MeteredMatrix, Mutable, RowMatrix
 from ..sampling.row_block import Block
-from ..store.sidecars import Arrays, Sidecar, SidecarHost
+from ..store.sidecars import Arrays, Sidecar, SidecarHost, check_types
 from ..store.store import Store
 from .following import Watched, too_many, with_changes
 from .read_once import ReadOnce
@@ -286,6 +286,7 @@ def _loaded(arrays: Arrays, source: SidecarHost) -> Summary:
 
 
 def _decode(arrays: Arrays, shape: tuple[int, int]) -> Summary:
+    check_types(arrays, {"rows", "candidates", "sample", "numbers"})
     summary = Summary.load(arrays)
     if summary.height > shape[0] or len(summary.coordinates.frame.centre) != shape[1]:
         raise ValueError(f"they are not those of {shape[0]} rows and {shape[1]} columns")

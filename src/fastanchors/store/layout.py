@@ -27,6 +27,7 @@ _TYPE = re.compile(r"[|<][biufcSUV]\d{1,9}")
 _ENTRIES = {"|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8"}
 _INDICES = {"<i4", "<i8"}
 _SUMS = {"<f8"}
+_NAMES = {"names.ends", "names.bytes"}
 _NUMBERED = re.compile(r"shard-(\d{1,18})")
 _DEEPEST = 64  # levels of metadata
 _LARGEST = 1 << 62
@@ -92,7 +93,10 @@ def check_shard(shard: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
     place, arrays = shard["data"]["file"], check_description(shard["data"])
     for description in _is(shard.get("extras", {}), dict, "extras").values():
         check_description(description)
-    for name, (kinds, lengths) in _arrays(m, n, arrays, manifest).items():
+    wanted = _arrays(m, n, arrays, manifest)
+    if others := arrays.keys() - wanted.keys() - _NAMES:  # such as those of the l1 view, which would then be shown
+        raise ValueError(f"{place} has an array {min(others)!r}, which does not belong to such a store")
+    for name, (kinds, lengths) in wanted.items():
         if name not in arrays:
             if 0 in lengths and name.endswith("nodes"):
                 continue

@@ -16,7 +16,7 @@ import dataclasses
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ __all__ = [
     "Sidecar",
     "SidecarHost",
     "check_sidecars",
+    "check_types",
     "commit_of",
     "loaded",
     "shared_only",
@@ -44,6 +45,14 @@ Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
 _WHOLE = ".whole"
 _WHOLE_FILE = re.compile(r"whole-(\d{6,})\.")
+
+
+def check_types(arrays: Arrays, integers: Collection[str], entries: Collection[str] = ()) -> None:
+    """Raise ``ValueError`` unless those arrays hold integers, ``entries`` real numbers, and all others floats."""
+    for name, array in arrays.items():
+        kinds = "iuf" if name in entries else "i" if name in integers else "f"
+        if array.dtype.kind not in kinds:
+            raise ValueError(f"its array {name!r} holds {array.dtype}")
 
 
 class Sidecar(ABC):
