@@ -238,6 +238,10 @@ def test_results_do_not_depend_on_the_threads_of_blas():
         yield vectors.gram("sampled", rng=0)
         yield fa.open_matrix(A).transposed_dot(A[:, :20])
         yield fa.lowrank.solve(A, A.sum(axis=1), 3, exact=True, rng=0).toarray()
+        for init in ("anchors", "nndsvda"):
+            yield fa.nmf(A, 3, init=init, max_iter=10, rng=0).W
+        yield fa.rank_curve(A, 8, rng=0).errors
+        yield np.array([fa.metrics.reconstruction_error(A, A[:5], rows=rows, rng=0).relative for rows in (None, 100)])
 
     with threadpool_limits(1, "blas"):
         alone = list(results())

@@ -6,6 +6,7 @@ import base64
 import functools
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import scipy.sparse as sp
 import fastanchors as fa
 from fastanchors import report
 from fastanchors.apps import topics, unmix
+from fastanchors.errors import StoreError
 from fastanchors.report.display import display_of, display_options_of_file
 from fastanchors.report.pool import numbers_up_to, pool_of, prefixes
 from fastanchors.report.scene import composite
@@ -342,3 +344,18 @@ def test_unmix_writes_the_page_on_the_command_line(tmp_path):
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["pictures"] == [str(tmp_path / "out" / "report.html")]
     assert data_of(tmp_path / "out" / "report.html")["rows"]["grid"] == [12, 15]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX")
+def test_a_report_takes_the_place_of_no_pipe_and_no_folder(tmp_path):
+    """The page was moved over whatever was there, also over devices."""
+    A = fa.datasets.separable(60, 8, 3, rng=0).A
+    found = fa.SPA().seek(A, 3)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name, kind in (("pipe", "a device or a pipe"), ("link", "a device or a pipe"), ("folder", "a folder")):
+        with pytest.raises(StoreError, match=f"cannot write .*{name}: it is {kind}"):
+            fa.report.write(tmp_path / name, A, found)
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(os.listdir(tmp_path)) == ["folder", "link", "pipe"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,7 +64,11 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path, partial: Path) -> Iterator[None]:
-    """Turn errors of ``partial``, the temporary file of ``path``, into a ``StoreError`` that names ``path``."""
+    """Turn errors of ``partial``, the temporary file of ``path``, into a ``StoreError`` that names ``path``.
+
+    What is there and is no file, such as a device or a pipe, is refused: a file would take its place.
+    """
+    _check_target(path)
     try:
         with full_disk_errors(path):
             yield
@@ -75,6 +80,17 @@ def writing(path: Path, partial: Path) -> Iterator[None]:
         missing = isinstance(error, FileNotFoundError) and not path.parent.is_dir()
         reason = f"the folder {path.parent} does not exist" if missing else error.strerror
         raise StoreError(f"cannot write {path}: {reason}") from error
+
+
+def _check_target(path: Path) -> None:
+    """Raise if ``path`` exists and is no regular file."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return  # nothing is there, or writing says why it is not a path
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        raise StoreError(f"cannot write {path}: it is {kind}; pass the path of a file")
 
 
 def make_folder(folder: Path) -> None:

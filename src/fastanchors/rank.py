@@ -95,6 +95,7 @@ class RankCurve(ComparedByValue):
         return result
 
 
+@one_blas_thread()  # many small products, and sums whose order must not depend on the number of threads
 def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLike = None) -> RankCurve:
     """Residuals, errors and singular values for 1 … ``k_max`` anchors of ``A``, and the number chosen.
 
@@ -146,17 +147,16 @@ def rank_curve(A: Any, k_max: int | None = None, *, rows: int = 2000, rng: RngLi
         chosen, weights = np.arange(m), np.ones(m)
     else:
         chosen, weights = _draw(data, K, limit, rng)
-    with one_blas_thread():  # many small products
-        points = _points(data, chosen)
-        if not points.any():
-            raise RankError("every row of A is zero: it has no anchors", 0)
-        taken, largest, errors = _extract(points, weights, K)
-        if m > limit and isinstance(data, SampleAccess):
-            values, energy, shape = _sampled_spectrum(data, K, rng)
-        else:
-            scaled = points * np.sqrt(weights)[:, None]
-            values = np.asarray(np.linalg.svd(scaled, compute_uv=False), dtype=np.float64)
-            energy, shape = float(np.sum(scaled**2)), (int(np.count_nonzero(weights)), data.shape[1])
+    points = _points(data, chosen)
+    if not points.any():
+        raise RankError("every row of A is zero: it has no anchors", 0)
+    taken, largest, errors = _extract(points, weights, K)
+    if m > limit and isinstance(data, SampleAccess):
+        values, energy, shape = _sampled_spectrum(data, K, rng)
+    else:
+        scaled = points * np.sqrt(weights)[:, None]
+        values = np.asarray(np.linalg.svd(scaled, compute_uv=False), dtype=np.float64)
+        energy, shape = float(np.sum(scaled**2)), (int(np.count_nonzero(weights)), data.shape[1])
     falls = largest[:-1] / np.maximum(largest[1:], _ZERO * largest[0])
     k, reason = _choose(
         falls,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from . import solvers
 from ._equality import ComparedByValue
+from ._parallel import one_blas_thread
 from ._rng import RngLike, as_generator
 from ._types import Rows
 from ._validate import check_choice, check_flag, check_number, check_rank, check_size
@@ -179,6 +180,7 @@ def _check_options(options: dict[str, Any]) -> None:
     check_flag(options.get("shuffle", False), name="shuffle")
 
 
+@one_blas_thread()  # so that the factors do not depend on the number of threads
 def _descend(matrix: Rows, k: int, W: Any, H: Any, options: dict[str, Any], max_iter: int, tol: float) -> Factors:
     """Run scikit-learn's iterations, ten at a time, until the error improves too little."""
     from sklearn.decomposition import NMF  # start-up

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from .._parallel import one_blas_thread
 from .._rng import RngLike, as_generator
 from .._types import Rows
 from .._validate import as_matrix, check_draws, check_number
@@ -48,6 +49,7 @@ class ReconstructionError:
         return self.relative
 
 
+@one_blas_thread()  # so that no digit depends on the number of threads
 def reconstruction_error(
     A: Any,
     components: Any,
