@@ -275,8 +275,11 @@ class Anchors(ComparedByValue, Sequence[int]):
         """
         try:
             import matplotlib.pyplot as plt
+            from matplotlib.axes import Axes
         except ImportError as error:
             raise MissingExtraError("plot needs matplotlib: pip install 'fastanchors[report]'") from error
+        if not (ax is None or isinstance(ax, Axes)):
+            raise InvalidTypeError(f"ax must be axes of matplotlib or None, got {one_line(repr(ax), 60)}")
         labels = [f"row {i}" for i in self] if self.names is None else list(self.names)
         points = self.points
         if X is not None:

@@ -9,6 +9,7 @@ from .arguments import (
     check_number,
     check_rank,
     check_size,
+    check_text,
     check_tolerance,
 )
 from .arrays import as_array, as_matrix, as_numbers, as_reals, check_index, check_one_index, check_unmasked
@@ -16,7 +17,7 @@ from .entries import as_numeric, check_finite, check_objects, check_unrounded, c
 from .frames import check_frame, kind_of, plain_dtype
 from .kinds import check_no_group, computed, is_anndata, is_dask, package
 from .memory import available_memory, check_draws, check_memory, total_memory
-from .names import name_list
+from .names import check_list, name_list
 from .sparse import as_csr, check_extent, check_sparse, csr_of, is_canonical
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "check_flag",
     "check_frame",
     "check_index",
+    "check_list",
     "check_memory",
     "check_no_group",
     "check_number",
@@ -45,6 +47,7 @@ __all__ = [
     "check_rank",
     "check_size",
     "check_sparse",
+    "check_text",
     "check_tolerance",
     "check_unmasked",
     "check_unrounded",

@@ -20,6 +20,7 @@ __all__ = [
     "check_number",
     "check_rank",
     "check_size",
+    "check_text",
     "check_tolerance",
 ]
 
@@ -45,6 +46,12 @@ def check_choice(value: Any, choices: Collection[str | None], *, name: str) -> N
         listed = [repr(each) for each in choices]
         allowed = " or ".join(listed) if len(listed) == 2 else f"one of {', '.join(listed)}"
         raise InvalidInputError(f"{name} must be {allowed}, got {value!r}")
+
+
+def check_text(value: Any, *, name: str, none: bool = False) -> None:
+    """Raise unless ``value`` is a text, or, with ``none``, None."""
+    if not (isinstance(value, str) or (none and value is None)):
+        raise InvalidTypeError(f"{name} must be text{' or None' if none else ''}, got {one_line(repr(value), 60)}")
 
 
 def check_dtype(dtype: Any, *, fractions: bool = False) -> np.dtype[Any]:

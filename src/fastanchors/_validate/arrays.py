@@ -126,6 +126,8 @@ def check_index(index: Any, length: int, *, name: str) -> NDArray[np.intp]:
 
 def check_one_index(index: Any, length: int, *, name: str) -> int:
     """``index`` as one int in 0 … length − 1."""
+    if isinstance(index, int | np.integer) and not isinstance(index, bool) and 0 <= index < length:
+        return int(index)  # without an array, for callers with many of them
     place = check_index(index, length, name=name)
     if place.ndim:
         raise InvalidInputError(f"{name} must be one integer, got an array of shape {place.shape}")

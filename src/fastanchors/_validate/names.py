@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set, Sized
 from typing import Any
 
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 
-__all__ = ["name_list"]
+__all__ = ["check_list", "name_list"]
+
+
+def check_list(values: Any, *, name: str) -> None:
+    """Raise unless ``values`` is a list of things, such as names or ids; a single text would be taken for letters."""
+    listed = isinstance(values, Sized) and isinstance(values, Iterable) and getattr(values, "ndim", 1) == 1
+    if not listed or isinstance(values, str | bytes):
+        raise InvalidTypeError(f"{name} must be a list, got {one_line(repr(values), 60)}")
 
 
 def name_list(names: Any, what: str) -> list[str]:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from .. import solvers
 from .._rng import RngLike, as_generator
-from .._validate import check_size
+from .._validate import check_flag, check_size, check_text
 from ..encoder import encode, error_norm
 from ..errors import InvalidInputError, InvalidTypeError
 from ..matrix import open_matrix
@@ -80,6 +80,8 @@ def archetypes(
             "fa.apps.representatives or fa.SeparableNMF"
         )
     k = check_size(k, name="k")
+    check_flag(copy, name="copy")
+    check_text(key, name="key")
     backed = bool(getattr(adata, "isbacked", False))
     if backed and adata.is_view and not copy:
         raise InvalidInputError(

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from .._equality import ComparedByValue
 from .._tables import as_frame, is_named_array
-from .._validate import check_finite, check_flag, check_number, check_size
+from .._validate import check_finite, check_flag, check_number, check_size, check_text
 from ..errors import InvalidInputError, InvalidTypeError
 from ..io import open_source
 from ..io.addresses import exists, is_address, is_local, local_path
@@ -142,6 +142,12 @@ def read_corpus(
     """
     given: dict[str, Any] = {"min_df": min_df, "max_df": max_df, "stop_words": stop_words}
     check_words(min_df, max_df, ngrams, html)
+    for what, given_column in (("column", column), ("title", title)):
+        if not (given_column is None or isinstance(given_column, str | int | np.integer)):
+            raise InvalidTypeError(f"{what} must be the name or number of a column, got {given_column!r:.60}")
+    if header is not None:
+        check_flag(header, name="header")
+    check_text(encoding, name="encoding")
     path = local_path(path)
     if not exists(path):
         raise missing(path)

@@ -13,14 +13,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._equality import ComparedByValue
-from .._validate import as_array, check_choice, check_no_group, computed, numeric
+from .._validate import as_array, check_choice, check_no_group, check_one_index, computed, numeric
 from ..errors import GuessWarning, InvalidInputError, InvalidTypeError, StoreError
 from ..io.arrays import dense_source
 from ..io.row_source import Source
 from ..io.scene import SceneInfo, doubt
 from ..io.scene_objects import is_scene_object, scene_object
 
-__all__ = ["Cube", "as_cube", "check_order"]
+__all__ = ["Cube", "as_cube", "check_order", "check_shape"]
 
 _AXES = ("first", "middle", "last")
 _BLOCK_BYTES = 1 << 24
@@ -102,14 +102,21 @@ class Cube(ComparedByValue):
         """Values of the pixels (pixels × …) as height × width × …"""
         if self.shape is None:
             raise InvalidInputError(f"the size of the image of {self.name} is not known; pass shape=(height, width)")
+        values = values if isinstance(values, np.ndarray) else as_array(values, "values")
+        if values.shape[:1] != self.size[:1]:
+            raise InvalidInputError(f"values must have a row for each of {self.size[0]} pixels, got {values.shape}")
         return values.reshape(*self.shape, *values.shape[1:], order=self.order)
 
     def flat(self, image: NDArray[Any]) -> NDArray[Any]:
         """The values of a height × width image in the order of the pixels."""
+        image = image if isinstance(image, np.ndarray) else as_array(image, "image")
+        if image.size != self.size[0] or (self.shape is not None and image.shape != self.shape):
+            raise InvalidInputError(f"image must have the shape {self.shape or self.size[:1]}, got {image.shape}")
         return image.ravel(order=self.order)
 
     def place(self, pixel: int) -> str:
         """Describe a pixel for messages."""
+        pixel = check_one_index(pixel, self.size[0], name="pixel")
         if self.shape is None:
             return f"pixel {pixel}"
         row, column = np.unravel_index(pixel, self.shape, order=self.order)
@@ -144,7 +151,7 @@ def as_cube(
     """
     check_choice(bands, (None, *_AXES), name="bands")
     check_choice(order, (None, "C", "F"), name="order")
-    shape = _check_shape(shape)
+    shape = check_shape(shape)
     if isinstance(scene, Cube):
         if shape is not None and shape != scene.shape:
             raise InvalidInputError(f"{scene.name} already has the shape {scene.shape}, got {shape}")
@@ -215,7 +222,7 @@ def matrix_cube(
 ) -> Cube:
     """Make a :class:`Cube` from a pixels × bands matrix, with what its ``scene`` knows about the bands."""
     pixels, bands = source.shape
-    shape = _check_shape(shape)
+    shape = check_shape(shape)
     if shape is not None and shape[0] * shape[1] != pixels:
         raise InvalidInputError(f"an image of {shape[0]}×{shape[1]} does not hold {pixels} pixels")
     if not sure and shape is None and pixels is not None and pixels <= bands:
@@ -228,7 +235,7 @@ def matrix_cube(
     return Cube(source, replace(source.scene or SceneInfo(None), shape=shape, order=order), name)
 
 
-def _check_shape(shape: Any) -> tuple[int, int] | None:
+def check_shape(shape: Any) -> tuple[int, int] | None:
     """The size of an image as two integers."""
     if shape is None:
         return None

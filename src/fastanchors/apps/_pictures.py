@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .._replacing import make_folder, replacing
 from ..errors import MissingExtraError
+from ..io.addresses import local_path
 from ._unmix import Unmixing, check_unmixing
 
 __all__ = ["save_pictures"]
@@ -48,7 +49,7 @@ def save_pictures(result: Unmixing, folder: str | Path) -> list[Path]:
     except ImportError as error:
         raise MissingExtraError("pictures need matplotlib: pip install 'fastanchors[report]'") from error
     check_unmixing(result)
-    folder = Path(folder)
+    folder = local_path(folder)
     make_folder(folder)
     files = [_spectra(result, Figure, folder / "spectra.png")]
     if result.cube.shape is not None:

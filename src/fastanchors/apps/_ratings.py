@@ -7,7 +7,8 @@ import csv
 import math
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._tables import as_frame
-from .._validate import as_array, as_matrix, as_numbers, check_frame, check_index, check_size, computed
+from .._validate import (
+    as_array,
+    as_matrix,
+    as_numbers,
+    check_draws,
+    check_frame,
+    check_index,
+    check_list,
+    check_text,
+    computed,
+)
 from ..errors import InvalidInputError, InvalidTypeError, StoreError, one_line
 from ..io.addresses import local_path
 from ..io.decoding import did_you_mean
@@ -63,6 +74,7 @@ class RatingsTable:
         for what, ids, count in (("users", users, A.shape[0]), ("items", items, A.shape[1])):
             if isinstance(ids, Set | Mapping):
                 raise InvalidTypeError(f"{what} are a {type(ids).__name__}; pass a list of ids in the order of A")
+            check_list(ids, name=what)
             if len(ids) != count:
                 raise InvalidInputError(f"there are {len(ids)} ids of {what}, but {count} {what} in A")
         places = _places(users)
@@ -80,10 +92,12 @@ class RatingsTable:
         Users and items keep their ids and are numbered in order of appearance. The last of repeated ratings is used.
         """
         frame = as_frame(computed(frame, "the frame"), "the frame")
-        columns = list(getattr(frame, "columns", ()))
+        columns = Counter(getattr(frame, "columns", ()))
         for name in (user, item, rating):
-            if columns.count(name) > 1:
-                raise InvalidInputError(f"the frame has {columns.count(name)} columns {name!r}; keep one of them")
+            if not isinstance(name, Hashable):
+                raise InvalidTypeError(f"a column is given by its name, got {one_line(repr(name), 60)}")
+            if columns[name] > 1:
+                raise InvalidInputError(f"the frame has {columns[name]} columns {name!r}; keep one of them")
             if name not in columns:
                 raise InvalidInputError(
                     f"the frame has no column {name!r}{did_you_mean(name, [str(column) for column in columns])}; name "
@@ -118,14 +132,15 @@ class RatingsTable:
         ids = np.empty(len(self.items) + 1, dtype=object)
         ids[:-1] = self.items
         at = as_array(found, "found")
-        check_index(at[at != -1], len(self.items), name="item")
-        return ids[at]
+        check_index(at[at != -1] if at.dtype.kind in "iu" else at, len(self.items), name="item")
+        return ids[at.astype(np.intp, copy=False)]
 
     def popular(self, users: Any, n: int = 10) -> NDArray[Any]:
         """The n most-rated items that each user has not rated, most ratings first: a strong baseline."""
         order = np.argsort(-np.bincount(self.A.indices, minlength=len(self.items)), kind="stable")
         rows = self.rows_of(users)
-        found = np.full((len(rows), check_size(n, name="n")), -1, dtype=np.intp)
+        n = check_draws(n, name="n", minimum=1, each=max(1, len(rows)))
+        found = np.full((len(rows), n), -1, dtype=np.intp)
         for place, row in enumerate(rows):
             seen = self.A.indices[self.A.indptr[row] : self.A.indptr[row + 1]]
             fresh = order[~np.isin(order, seen)][:n]
@@ -188,6 +203,8 @@ def read_ratings(
     ['film', 'book']
     """
     wanted = (user, item, rating)
+    for name, word in zip(("user", "item", "rating"), wanted, strict=True):
+        check_text(word, name=name, none=True)
     places: tuple[int, ...] = (0, 1, 2)
     users: dict[str, int] = {}
     items: dict[str, int] = {}

@@ -27,7 +27,7 @@ from ..io.row_source import Source, reading
 from ..io.scene import BAND_AXES, CHECKED_ENTRIES, SceneInfo, check_pixels, cube_source, doubt
 from ..io.scene_objects import is_turned_mask
 from ..matrix.contract import dense
-from ._cube import Cube, as_cube, check_order, matrix_cube
+from ._cube import Cube, as_cube, check_order, check_shape, matrix_cube
 
 __all__ = ["read_cube", "read_mask"]
 
@@ -89,7 +89,8 @@ def read_cube(
     (6, 5)
     """
     check_choice(bands, (None, *BAND_AXES), name="bands")
-    return _open(local_path(path), _Asked(variable, shape, bands, order))
+    check_choice(order, (None, "C", "F"), name="order")
+    return _open(local_path(path), _Asked(variable, check_shape(shape), bands, order))
 
 
 def _open(path: Path, asked: _Asked) -> Cube:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._replacing import make_folder, replacing
+from .._validate import check_flag
+from ..io.addresses import local_path
 from ..io.scene import SceneInfo
 from ._cube import Cube
 from ._scene_place import envi_place, write_geotiff
@@ -43,7 +45,7 @@ def save_spectra(result: Unmixing, folder: str | Path) -> list[Path]:
     ['endmembers.csv', 'endmembers.hdr', 'endmembers.sli']
     """
     check_unmixing(result)
-    folder = Path(folder)
+    folder = local_path(folder)
     make_folder(folder)
     info, (k, bands) = result.cube.info, result.endmembers.shape
     names = [f"material{i + 1}" for i in range(k)]
@@ -100,8 +102,9 @@ def save_maps(result: Unmixing, folder: str | Path, *, geotiff: bool = False) ->
     ['abundances.hdr', 'abundances.img', 'residual.hdr', 'residual.img']
     """
     check_unmixing(result)
-    folder = Path(folder)
+    folder = local_path(folder)
     make_folder(folder)
+    check_flag(geotiff, name="geotiff")
     maps = {f"material {j + 1}": result.abundances[:, j] for j in range(len(result.endmembers))}
     if result.has_shadow:
         maps["shadow"] = result.shadow

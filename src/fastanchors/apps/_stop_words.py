@@ -69,12 +69,13 @@ StopWords: TypeAlias = str | Path | Collection[str] | None
 
 def stop_word_list(stop_words: StopWords) -> frozenset[str]:
     """The stop words of a language, of a file with one word per line, or as given; empty for None and ``"none"``."""
-    if stop_words is None or stop_words == "none":
+    if stop_words is None or (isinstance(stop_words, str) and stop_words == "none"):
         return frozenset()
     if isinstance(stop_words, str) and stop_words.lower() in LANGUAGES:
         return _language(stop_words.lower())
     if not isinstance(stop_words, str | Path):
-        if not isinstance(stop_words, Collection) or not all(isinstance(word, str) for word in stop_words):
+        listed = isinstance(stop_words, Collection) and getattr(stop_words, "ndim", 1) == 1
+        if not listed or not all(isinstance(word, str) for word in stop_words):
             raise InvalidTypeError(f"stop words are a language, a file, words or None, got {stop_words!r:.60}")
         return _as_compared(stop_words)
     path = Path(stop_words)

@@ -86,20 +86,25 @@ def places_of(vocabulary: Sequence[str]) -> dict[str, int]:
     return places
 
 
+def check_vectorizer(vectorizer: Any, *, fit: bool) -> None:
+    """Raise unless texts can be counted with it, after a ``fit`` to them or as it is."""
+    if isinstance(vectorizer, type):
+        raise InvalidTypeError(f"vectorizer must be an object, such as {vectorizer.__name__}(), not the class itself")
+    if not callable(getattr(vectorizer, "fit_transform" if fit else "transform", None)):
+        raise InvalidTypeError(f"vectorizer must be a scikit-learn vectoriser, got {type(vectorizer).__name__}")
+
+
 def count_with(vectorizer: Any, texts: Sequence[str], *, fit: bool) -> tuple[sp.csr_array, list[str] | None]:
     """Counts by a scikit-learn vectoriser; for one with weights (tf-idf), the unweighted counts."""
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
-    if isinstance(vectorizer, type):
-        raise InvalidTypeError(f"vectorizer must be an object, such as {vectorizer.__name__}(), not the class itself")
+    check_vectorizer(vectorizer, fit=fit)
     if isinstance(vectorizer, HashingVectorizer) and (vectorizer.alternate_sign or vectorizer.norm is not None):
         raise InvalidInputError("a HashingVectorizer counts words with alternate_sign=False and norm=None only")
     if isinstance(vectorizer, CountVectorizer):  # includes TfidfVectorizer
         counted = (CountVectorizer.fit_transform if fit else CountVectorizer.transform)(vectorizer, texts)
-    elif hasattr(vectorizer, "transform"):
-        counted = vectorizer.fit_transform(texts) if fit else vectorizer.transform(texts)
     else:
-        raise InvalidTypeError(f"vectorizer must be a scikit-learn vectoriser, got {type(vectorizer).__name__}")
+        counted = vectorizer.fit_transform(texts) if fit else vectorizer.transform(texts)
     try:
         words = [str(word) for word in vectorizer.get_feature_names_out()]
     except (AttributeError, NotImplementedError):  # HashingVectorizer has no words

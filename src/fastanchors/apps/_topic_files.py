@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from .._replacing import replacing
 from .._signals import from_handler
-from .._validate import as_array, numeric
-from ..errors import FastAnchorsError, InvalidInputError, MissingExtraError, StoreError, one_line
-from ..io.addresses import local_path
+from .._validate import as_array, check_list, numeric
+from ..errors import FastAnchorsError, InvalidInputError, InvalidTypeError, MissingExtraError, StoreError, one_line
+from ..io.addresses import local_path, path_to_write
 from ..io.decoding import json_value, texts_of
 from ..io.row_source import reading
 from ..matrix.columns import check_columns
@@ -61,7 +61,9 @@ def save_topics(model: Topics, path: str | os.PathLike[str], *, text_options: di
     ['model.npz']
     """
     check_fitted(model, "model")
-    path = Path(path)
+    path = path_to_write(path)
+    if not (text_options is None or isinstance(text_options, Mapping)):
+        raise InvalidTypeError(f"text_options must be a dict or None, got {one_line(repr(text_options), 60)}")
     if path.suffix.lower() != ".npz":
         raise InvalidInputError(f"a topic model is saved as .npz, not {path.name!r}")
     record = {name: getattr(model, name) for name in _NUMBERS}
@@ -214,7 +216,9 @@ def save_table(
     ...     print(path.read_text().splitlines()[0])
     document,x,y
     """
-    path = Path(path)
+    path = path_to_write(path)
+    check_list(rows, name="rows")
+    check_list(columns, name="columns")
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".parquet"):
         raise InvalidInputError(f"tables are written as .csv or .parquet, not {path.name!r}")

@@ -20,6 +20,7 @@ from ._corpus import Corpus, as_corpus, check_words, is_path, is_texts
 from ._counts import check_whole
 from ._documents import matched, read_documents
 from ._mixtures import mixtures
+from ._tokens import check_vectorizer
 from ._topic_refine import completion
 from ._topics import Topics, topics
 
@@ -181,7 +182,10 @@ class TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Find the topics of documents: texts, a path, or counts (array, sparse, frame, store). ``y`` is ignored."""
         check_words(self.min_df, self.max_df, self.ngrams, self.html)
         texts = is_texts(X) or is_path(X)
-        vectorizer = clone(self.vectorizer) if texts and self.vectorizer is not None else None
+        vectorizer = None
+        if texts and self.vectorizer is not None:
+            check_vectorizer(self.vectorizer, fit=True)
+            vectorizer = clone(self.vectorizer)
         corpus = self._corpus(X, vectorizer) if texts else as_corpus(X)
         k: Any = self.n_topics
         curve = topic_curve(corpus) if isinstance(k, str) and k == "auto" else None

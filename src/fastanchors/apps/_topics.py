@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._equality import ComparedByValue
 from .._openers import opener
-from .._validate import check_choice, check_size
+from .._validate import check_choice, check_one_index, check_size
 from ..errors import InvalidInputError
 from ..greedy.nnls import NonnegativeSystem
 from ..greedy.selection import Selection as SelectionRule
@@ -117,6 +117,7 @@ class Topics(ComparedByValue):
         :func:`~fastanchors.apps._topic_words.descriptive_words` and
         :func:`~fastanchors.apps._topic_words.relevant_words`.
         """
+        count = check_size(count, name="count", minimum=0)
         if relevance is None and count <= self.descriptive.shape[1]:
             return self.descriptive[:, :count]
         at = RELEVANCE if relevance is None else relevance
@@ -127,6 +128,8 @@ class Topics(ComparedByValue):
         return np.array([np.concatenate([first, row[~np.isin(row, first)]]) for first, row in pairs])
 
     def name(self, word: int) -> str:
+        """The name of a word, given by its column."""
+        word = check_one_index(word, self.topics.shape[1], name="word")
         return str(word) if self.vocabulary is None else self.vocabulary[word]
 
     def words(self, count: int = 10, relevance: float | None = None) -> list[list[str]]:
@@ -135,10 +138,12 @@ class Topics(ComparedByValue):
 
     def examples(self, count: int = 3) -> NDArray[np.intp]:
         """k × count documents that show each topic best: those with the largest share of it."""
+        count = check_size(count, name="count", minimum=0)
         return np.argsort(-self.mixtures, axis=0, kind="stable")[:count].T
 
     def document(self, number: int) -> str:
-        """The name of a document."""
+        """The name of a document, given by its row."""
+        number = check_one_index(number, len(self.mixtures), name="document")
         return str(number) if self.documents is None else self.documents[number]
 
     @property

@@ -120,7 +120,7 @@ class DaskMatrix(RowMatrix):
 
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
         """One ordered pass in this process, a few parts at a time; :meth:`map_blocks` moves less data."""
-        step, starts = block_rows or self.default_block_rows(), self._parts.starts
+        step, starts = self._block_rows(block_rows), self._parts.starts
         bounds = [*starts[:-1:_TOGETHER], starts[-1]]
         for start, stop in pairwise(bounds):
             rows = self.rows(np.arange(start, stop))
@@ -137,7 +137,7 @@ class DaskMatrix(RowMatrix):
     def map_blocks(
         self, function: Callable[..., _Result], *shared: Any, block_rows: int | None = None
     ) -> list[_Result]:
-        step = block_rows or self.default_block_rows()
+        step = self._block_rows(block_rows)
         found = self._each_part(_named("map", function), _map_blocks, function, shared, step)
         return [result for results in found for result in results]
 
@@ -157,7 +157,7 @@ class DaskMatrix(RowMatrix):
         self.cost.rows_read += indices.size
         asked = list(self._parts.holding(indices))
         own = [(self._parts.starts[p], indices[at]) for p, at in asked]
-        common = (function, shared, block_rows or self.default_block_rows())
+        common = (function, shared, self._block_rows(block_rows))
         found = self._parts.each(_named("map", function), _map_rows, [p for p, _ in asked], own, common)
         return [result for results in found for result in results]
 

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._validate import check_size
 from ..errors import StoreError
 from ..fas.bounds import Sketch
 from ..fas.sidecar import FasSidecar, kept_sketch_elsewhere
@@ -146,6 +147,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
 
     def changes_since(self, cursor: int) -> NDArray[np.int64]:
         """The rows appended since then."""
+        cursor = check_size(cursor, name="cursor", minimum=0)
         return np.arange(min(cursor, self.shape[0]), self.shape[0])
 
     @property
@@ -187,7 +189,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
     # --- for the solvers --------------------------------------------------------------------------------------------
 
     def blocks(self, block_rows: int | None = None) -> Iterator[tuple[int, Rows]]:
-        step = block_rows or self.default_block_rows()
+        step = self._block_rows(block_rows)
         for start in range(0, self.shape[0], step):
             yield start, self.rows(np.arange(start, min(start + step, self.shape[0])))
 

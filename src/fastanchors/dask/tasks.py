@@ -53,7 +53,7 @@ class Pool:
         dask = need_dask()
         self.cost = Cost()
         scheduler = dask.config.get("scheduler", None) if client is None else client
-        if scheduler in ("dask.distributed", "distributed"):
+        if isinstance(scheduler, str) and scheduler in ("dask.distributed", "distributed"):
             scheduler = import_module("distributed").get_client()
         self.client = scheduler if hasattr(scheduler, "scheduler_info") else None
         if client is not None and self.client is None:

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
-from .._validate import check_dtype, check_flag, check_number, check_size
+from .._validate import check_dtype, check_flag, check_number, check_one_index, check_size
 from ..errors import InvalidInputError, InvalidTypeError, TooLargeError
 from ..matrix.contract import Rows
 from ._components import nonnegative_components
@@ -99,7 +99,7 @@ class SeparableBlocks(ComparedByValue):
 
     def block(self, b: int) -> tuple[Rows, Rows]:
         """The rows of block ``b``, and their weights."""
-        m = self.shape[0]
+        b, m = check_one_index(b, len(self), name="block"), self.shape[0]
         first = b * self.block_rows
         rows = min(self.block_rows, m - first)
         rng = np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(b,)))

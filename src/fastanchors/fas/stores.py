@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from .._openers import opener
-from .._validate import check_callable, check_size
+from .._validate import check_callable, check_flag, check_size
 from ..store import build as _build
 from ..store import open as _open
 from ..store.build import DEFAULT_MEMORY, Progress
@@ -89,6 +89,7 @@ def build(
     """
     kept = None if directions is None else check_size(directions, name="directions")
     check_callable(progress, name="progress")
+    check_flag(overwrite, name="overwrite")
     make = opener("object build") if is_object_address(path) else _build
     store: Store = make(
         source,

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from .._signals import pass_on
 from ..errors import InvalidTypeError, MissingExtraError, StoreError, one_line
 
-__all__ = ["RemotePath", "exists", "is_address", "is_local", "local_path", "openable", "path_of"]
+__all__ = ["RemotePath", "exists", "is_address", "is_local", "local_path", "openable", "path_of", "path_to_write"]
 
 #: formats that can be read from an address; the libraries for the others need a local file
 STREAMED = ("npy", "npz", "mtx", "csv", "parquet", "ldac", "docword")
@@ -89,6 +89,14 @@ def local_path(path: Any) -> Path:
         f"{path} is an address, but this needs a file or a store on this machine; pass its path. "
         "A table at an address is read by fa.build(address, path)"
     )
+
+
+def path_to_write(path: Any) -> Path:
+    """The path of a local file to write; raises where it names a folder."""
+    target = local_path(path)
+    if not target.name or target.is_dir():
+        raise StoreError(f"cannot write {target}: Is a directory; pass the path of a file")
+    return target
 
 
 def path_of(source: Any) -> Any:

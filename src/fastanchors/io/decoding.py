@@ -33,7 +33,7 @@ def check_encoding(encoding: str, *, whole: bool = False) -> str:
             plain = all(len(decoder("replace").decode(bytes([byte]))) == 1 for byte in range(128))
     except UnicodeError:  # of the codec "undefined"
         plain = False
-    except LookupError:
+    except (LookupError, ValueError):  # the second of a null character
         raise InvalidInputError(f"unknown encoding {encoding!r}; use for example 'utf-8' or 'latin-1'") from None
     if not plain:
         raise InvalidInputError(f"text in {encoding} cannot be read as a stream; save it as UTF-8")
@@ -60,9 +60,9 @@ def json_value(text: str) -> Any:
         raise ValueError("the JSON is nested too deeply") from None
 
 
-def did_you_mean(given: str, known: Any) -> str:
+def did_you_mean(given: Any, known: Any) -> str:
     """``"; did you mean 'headline'?"`` for the most similar known name, or an empty string."""
-    near = difflib.get_close_matches(given, [str(name) for name in known], n=1)
+    near = difflib.get_close_matches(str(given), [str(name) for name in known], n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

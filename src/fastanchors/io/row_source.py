@@ -15,7 +15,17 @@ import scipy.sparse as sp
 
 from .._replacing import DISK_REASONS
 from .._signals import pass_on
-from .._validate import as_dtype, check_dtype, check_finite, in_type, is_dask, name_list, numeric
+from .._validate import (
+    as_dtype,
+    check_dtype,
+    check_finite,
+    check_flag,
+    check_number,
+    in_type,
+    is_dask,
+    name_list,
+    numeric,
+)
 from ..errors import (
     FastAnchorsError,
     GuessWarning,
@@ -108,6 +118,11 @@ class Source(BlockSource):
         row_names: Sequence[str] | None = None,
         column_names: Sequence[str] | None = None,
     ) -> None:
+        if not (isinstance(shape, tuple) and len(shape) == 2 and all(map(_is_size, shape))):
+            raise InvalidTypeError(f"shape must be (rows, columns), got {one_line(repr(shape), 60)}")
+        if not callable(reader):
+            raise InvalidTypeError(f"reader must be a function, got {one_line(repr(reader), 60)}")
+        check_flag(is_sparse, name="is_sparse")
         self.name = name
         self.shape = shape
         self.dtype = numeric_dtype(dtype, name)
@@ -143,8 +158,10 @@ class Source(BlockSource):
         finiteness of the entries. ``signed=False`` refuses negative entries among duplicates, which the caller could
         not see in the sum. ``warn_gaps=True`` warns if pixels of a scene have no data.
         """
+        check_flag(warn_gaps, name="warn_gaps")
+        max_bytes = int(check_number(max_bytes, name="max_bytes"))
         rows, told = 0, not warn_gaps or self.scene is None
-        blocks = iter(self._reader(max(1, int(max_bytes))))
+        blocks = iter(self._reader(max(1, max_bytes)))
         while True:
             with reading(self.name) if self.is_file else contextlib.nullcontext():
                 block = next(blocks, None)
@@ -227,6 +244,11 @@ class Source(BlockSource):
             )
         sums = np.add.reduceat(csr.data, starts, dtype=self.dtype)
         return sp.csr_array((sums, indices, indptr), shape=csr.shape)
+
+
+def _is_size(size: Any) -> bool:
+    """Whether it can be a number of rows or columns; None is an unknown number of rows."""
+    return size is None or isinstance(size, int | np.integer)
 
 
 @contextlib.contextmanager

@@ -92,9 +92,10 @@ class LinearSolution:
 
     def __getitem__(self, index: int) -> float:
         """One entry of x."""
-        if np.ndim(index):
+        at = check_index(index, len(self), name="index")
+        if at.ndim:
             raise InvalidTypeError("x[index] takes one index; x.query(indices) takes many")
-        return float(self.query(int(check_index(index, len(self), name="index")))[0])
+        return float(self.query(int(at))[0])
 
     def sample(self, size: int | None = None, *, rng: RngLike = None, max_trials: int = 1_000_000) -> Any:
         """Draw indices with probability x_j²/‖x‖². Exact; one sample and p queries per trial."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from .._openers import opener
-from .._validate import as_matrix, check_choice, check_flag, check_no_group, is_anndata, is_dask
+from .._validate import as_matrix, check_choice, check_flag, check_no_group, check_text, is_anndata, is_dask
 from ..errors import InvalidTypeError, StoreError
 from .array import ArrayMatrix
 from .contract import RowMatrix
@@ -67,6 +67,7 @@ def open_matrix(
     """
     check_choice(normalize, ("l1", None), name="normalize")
     signed, checked = check_flag(signed, name="signed"), check_flag(checked, name="checked")
+    check_text(layer, name="layer", none=True)
     if layer is not None and not is_anndata(source):
         options["layer"] = layer
     if isinstance(source, RowMatrix):

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping, Set
 from typing import Any
 
-from .._validate import as_array, check_choice
+from .._validate import as_array, check_choice, check_flag
 from ..anchors import Anchors
 from ..errors import InvalidInputError, InvalidTypeError, one_line
 from ..rank import RankCurve
 
-__all__ = ["check_report"]
+__all__ = ["check_display", "check_report"]
+
+_RECOMPUTED = ("rows", "seek", "known", "likeness")
 
 
 def check_report(
-    path: Any, anchors: Any, *, normalize: Any, image: Any, steps: Any, curve: Any, solver: Any, **listed: Any
+    anchors: Any, *, normalize: Any, steps: Any, curve: Any, solver: Any, searched: Any, again: Any
 ) -> None:
-    """Raise on an argument of the wrong kind; ``listed`` are sequences or None."""
-    _need(isinstance(path, str | os.PathLike), "path", "a path", path)
+    """Raise on an argument of the wrong kind."""
     _need(isinstance(anchors, Anchors), "anchors", "the result of a solver", anchors)
     check_choice(normalize, ("l1", None), name="normalize")
-    for name, values in listed.items():
-        _need(values is None or _is_list(values), name, "a list", values)
+    check_flag(searched, name="searched")
+    results = steps is None or (_is_list(steps) and all(isinstance(step, Anchors) for step in steps))
+    _need(results, "steps", "a list of results of a solver", steps)
+    _need(curve is None or isinstance(curve, RankCurve), "curve", "the result of rank_curve", curve)
+    seeks = callable(getattr(solver, "seek", None)) and not isinstance(solver, type)
+    _need(solver is None or seeks, "solver", "an object with .seek(A, k)", solver)
+    recomputed = all(callable(getattr(again, method, None)) for method in _RECOMPUTED)
+    _need(again is None or recomputed, "again", f"an object with the methods {', '.join(_RECOMPUTED)}", again)
+
+
+def check_display(*, image: Any, order: Any, texts: Any, **names: Any) -> None:
+    """Raise on an argument of the wrong kind; ``names`` may also be mappings, and sets, which are refused later."""
+    check_choice(order, ("C", "F"), name="order")
     if image is not None:
         size = as_array(image, "image")
         if size.shape != (2,) or size.dtype.kind not in "iu" or size.min() < 1:
             raise InvalidInputError(f"image must be (height, width), got {one_line(repr(image), 60)}")
-    results = steps is None or (_is_list(steps) and all(isinstance(step, Anchors) for step in steps))
-    _need(results, "steps", "a list of results of a solver", steps)
-    _need(curve is None or isinstance(curve, RankCurve), "curve", "the result of rank_curve", curve)
-    _need(solver is None or callable(getattr(solver, "seek", None)), "solver", "an object with .seek(A, k)", solver)
+    _need(texts is None or _is_list(texts), "texts", "a list", texts)
+    for name, values in names.items():
+        _need(values is None or isinstance(values, Mapping | Set) or _is_list(values), name, "a list", values)
 
 
 def _is_list(values: Any) -> bool:

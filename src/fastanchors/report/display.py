@@ -17,6 +17,7 @@ from ..errors import InvalidInputError
 from ..io.hdf5 import open_hdf5
 from ..io.scene import SceneInfo
 from ..matrix.contract import RowMatrix
+from .arguments import check_display
 from .kinds import check_kind, names_of_rows
 
 __all__ = ["Display", "PixelNames", "display_of", "display_options_of_file", "names_of_anchors"]
@@ -91,6 +92,7 @@ def display_of(
 ) -> Display:
     """The given options, completed from the source: names, and the embedding of an AnnData object."""
     check_kind(kind)
+    check_display(image=image, order=order, texts=texts, row_names=row_names, column_names=column_names)
     m, n = matrix.shape
     row_names, column_names = _listed(row_names, "row_names"), _listed(column_names, "column_names")
     if image is not None and image[0] * image[1] != m:

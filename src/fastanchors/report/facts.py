@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._equality import ComparedByValue
 from .._rng import as_generator
 from .._text import GIVEN, clean
-from .._validate import check_index
+from .._validate import check_index, check_text
 from ..anchors import Anchors
 from ..encoder import encode
 from ..matrix.array import ArrayMatrix
@@ -21,6 +21,7 @@ from ..matrix.contract import RowMatrix, Rows
 from ..matrix.door import open_matrix
 from ..matrix.norm_draws import draw_rows, squared_frobenius_norm
 from ..rank import RankCurve, rank_curve
+from .arguments import check_report
 from .display import Display, display_of
 from .explorer import explorer_data
 from .held_back import HeldBack, explained_shares, hold_back
@@ -140,6 +141,10 @@ def gather(
     >>> fa.report.gather(X, fa.SPA().seek(X, 3), title="made").title
     'made'
     """
+    checked = {"normalize": normalize, "steps": steps, "curve": curve, "solver": solver, "again": again}
+    check_report(anchors, **checked, searched=searched)
+    check_text(title, name="title")
+    check_text(noun, name="noun")
     matrix = open_matrix(A, signed=True)
     display = display_of(A, matrix, **shown)
     m = matrix.shape[0]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._text import GIVEN, duration, percent, plural, sentence, short, uncounted
 from .._version import __version__
+from ..errors import InvalidTypeError
 from ..rank import RankCurve
 from . import svg
 from .facts import Facts
@@ -40,6 +41,8 @@ def page(facts: Facts) -> str:
     >>> html[:15]
     '<!DOCTYPE html>'
     """
+    if not isinstance(facts, Facts):
+        raise InvalidTypeError(f"facts must be the result of gather, got {type(facts).__name__}")
     body = [
         head(facts),
         "<main>",

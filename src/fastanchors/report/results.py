@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rng import as_generator
-from .._validate import check_finite
+from .._validate import check_finite, check_text
 from ..anchors import Anchors, Certificate
 from ..apps import Corpus, Topics, Unmixing, unmix
 from ..apps import topics as find_topics
@@ -21,6 +21,7 @@ from ..apps._documents import read_documents
 from ..apps._topic_update import check_fitted
 from ..apps._unmix import check_unmixing
 from ..errors import FastAnchorsError, InvalidInputError
+from ..io.addresses import path_to_write
 from ..matrix.array import ArrayMatrix
 from ..matrix.columns import check_columns
 from ..matrix.contract import RowMatrix, Rows
@@ -78,6 +79,8 @@ def write_topics(
     page.html
     """
     check_fitted(topics, "topics")
+    path = path_to_write(path)
+    check_text(title, name="title")
     if is_texts(counts) or is_path(counts) or isinstance(counts, Corpus):
         ngrams = 1 + max((word.count(" ") for word in topics.vocabulary or ()), default=0)
         found = read_documents(counts, topics, ngrams=ngrams)
@@ -257,6 +260,8 @@ def write_unmixing(
     page.html
     """
     check_unmixing(result)
+    path = path_to_write(path)
+    check_text(title, name="title", none=True)
     cube = result.cube
     pixels = _Pixels(cube.pixels, result.left_out, cube.wavelengths)
     again = _RecomputedMaterials(pixels, result, as_generator(seed))

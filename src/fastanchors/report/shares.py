@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .._equality import ComparedByValue
 from .._rng import RngLike, as_generator
+from .._validate import check_size
 from ..encoder import components_of, encode
 from ..matrix.array import ArrayMatrix
 from ..matrix.contract import RowMatrix
@@ -76,6 +77,7 @@ def anchor_shares(A: Any, components: Any, *, rows: int = 1000, rng: RngLike = N
     >>> fa.report.anchor_shares(X, X[fa.SPA().seek(X, 3)]).shares.shape
     (3,)
     """
+    rows = check_size(rows, name="rows")
     matrix = open_matrix(A, signed=True)
     components = components_of(matrix, components)
     drawn, weights = rows_by_norm(matrix, rows, as_generator(rng))

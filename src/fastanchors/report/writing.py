@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from .._validate import check_text
 from ..anchors import Anchors
+from ..io.addresses import path_to_write
 from ..rank import RankCurve
 from ..store.store import Store
-from .arguments import check_report
 from .facts import gather
 from .page_html import page
 from .saving import save
@@ -92,8 +93,8 @@ def write(
     ...     print(fa.report.write(folder + "/page.html", X, fa.SPA().seek(X, 3)).name)
     page.html
     """
-    checked = {"normalize": normalize, "image": image, "steps": steps, "curve": curve, "solver": solver}
-    check_report(path, anchors, **checked, row_names=row_names, column_names=column_names, texts=texts)
+    path = path_to_write(path)
+    check_text(title, name="title", none=True)
     facts = gather(
         A,
         anchors,

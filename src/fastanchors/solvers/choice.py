@@ -41,4 +41,6 @@ def choose(squared_residuals: ArrayLike, squared_norms: ArrayLike) -> int:
             "squared_residuals and squared_norms must be vectors with one entry for each candidate, at least one; got "
             f"the shapes {residuals.shape} and {norms.shape}"
         )
+    if min(residuals.min(), norms.min()) < 0:
+        raise InvalidInputError("squared_residuals and squared_norms must not be negative")
     return ties.choose(residuals, norms)

@@ -171,7 +171,7 @@ class Settings(NamedTuple):
             columns = manifest is None or manifest.column_side
         if metadata is None:
             metadata = {} if manifest is None else manifest.metadata
-        return cls(normalize, columns, metadata)
+        return cls(normalize, bool(columns), metadata)  # the manifest holds no bool of NumPy
 
 
 def wanted_for(source: Source, sidecars: Sequence[Sidecar]) -> list[Sidecar]:
