@@ -16,7 +16,7 @@ from fastanchors.greedy.lazy import Leaders
 from fastanchors.greedy.reader import Reader
 from fastanchors.greedy.residuals import Residuals
 from fastanchors.greedy.span import Span
-from fastanchors.greedy.successive import successive_projection
+from fastanchors.greedy.successive import rounded_down, rounded_up, successive_projection
 from fastanchors.greedy.ties import choose
 from fastanchors.matrix import ArrayMatrix, MeteredMatrix, open_matrix
 from naive import exact
@@ -301,3 +301,8 @@ def test_k_is_limited_by_the_matrix_only():
     assert len(set(found.indices)) == 505
     by_default = fa.FAS().seek(A, 505)  # so many anchors are left to SPA
     np.testing.assert_array_equal(by_default.indices, found.indices)
+
+
+@given(st.floats(1e-12, 1e12))
+def test_bounds_in_sentences_are_rounded_to_the_safe_side(bound):
+    assert 0.99 * bound <= float(rounded_down(bound)) <= bound <= float(rounded_up(bound)) <= 1.01 * bound

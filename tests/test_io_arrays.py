@@ -630,3 +630,16 @@ def test_a_group_of_arrays_is_no_matrix(tmp_path, library):
     for call in (open_source, lambda X: fa.FAS().seek(X, 2), fa.SeparableNMF(2).fit, lambda X: fa.apps.unmix(X, 2)):
         with pytest.raises(InvalidTypeError, match=r"is a group of arrays; pass one of them, .* it has 'A'"):
             call(group)
+
+
+def test_python_objects_beside_a_matrix(tmp_path):
+    """Names that pandas keeps as objects made a file unreadable, though nobody asked for them."""
+    X = np.arange(20.0).reshape(5, 4)
+    np.savez(tmp_path / "a.npz", X=X, names=np.array(list("abcd"), object), more=np.array([["a"]], object))
+    for options in ({}, {"variable": "X"}):
+        np.testing.assert_array_equal(whole(open_source(tmp_path / "a.npz", **options)), X)
+    with pytest.raises(StoreError, match="'more' holds Python objects"):
+        open_source(tmp_path / "a.npz", variable="more")
+    np.savez(tmp_path / "b.npz", more=np.array([["a"]], object))
+    with pytest.raises(StoreError, match="'more' holds Python objects"):
+        open_source(tmp_path / "b.npz")

@@ -191,3 +191,29 @@ def test_few_rows_are_left_for_the_preconditioned_run(precondition, kind):
         with contextlib.suppress(RankError):
             found = fa.SPA(precondition=precondition, robust=kind, allow_fewer=True).seek(A, 4)
             assert len(set(found.indices.tolist())) == len(found)
+
+
+@pytest.mark.parametrize("matrix", [np.asarray, lambda A: A.astype(int), lambda A: fa.SampleMatrix(A, normalize=None)])
+def test_neighbours_at_the_radius_itself_count(matrix):
+    """Rounding decided whether rows at exactly that distance are near, so that doors gave other anchors."""
+    A = np.zeros((9, 12))
+    A[:5, :8] = 1
+    for j in range(1, 5):
+        A[j, 2 * (j - 1) : 2 * j] = 0
+    A[5:, 8:11] = 1
+    solver = fa.SPA(robust=fa.solvers.Robust("neighbours", support=3, radius=0.5))
+    assert solver.seek(matrix(A), 2).indices.tolist() == [0, 5]
+
+
+@pytest.mark.parametrize("kind", ["neighbours", "average", "median"])
+def test_ties_among_neighbours_are_not_decided_by_rounding(kind):
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        A = rng.integers(0, 3, (int(rng.integers(8, 16)), int(rng.integers(3, 6)))).astype(float)
+        answers = []
+        for X in (A, 3 * A, fa.SampleMatrix(A, normalize=None)):
+            try:
+                answers.append(fa.SPA(robust=kind, allow_fewer=True).seek(X, 3).indices.tolist())
+            except RankError:
+                answers.append([])
+        assert answers[0] == answers[1] == answers[2], seed

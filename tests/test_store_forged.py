@@ -249,6 +249,32 @@ def test_an_index_with_other_values_is_found(indexed):
         fa.verify(indexed)
 
 
+def test_an_index_that_does_not_name_its_ties_is_found(tmp_path):
+    """A change of an anchor that the index did not name left its answer as it was, certified as exact."""
+    rng = np.random.default_rng(1)
+    fa.build(rng.dirichlet(np.full(6, 0.5), 2800) @ rng.random((6, 24)), tmp_path / "s", normalize=None).close()
+    with fa.open(tmp_path / "s") as S:
+        tied = np.array(S.sidecar_arrays("fas")[0]["tied"])
+    manifest = read_manifest(tmp_path / "s")
+    rewrite_array(tmp_path / "s", manifest["extras"]["fas.whole"], "tied", np.full_like(tied, tied[-1]))
+    write_manifest(tmp_path / "s", manifest)
+    with pytest.raises(CorruptStoreError, match="tied with its anchors"):
+        fa.verify(tmp_path / "s")
+
+
+def test_rows_that_are_tied_with_anchors_after_the_build_are_no_damage(tmp_path):
+    rng = np.random.default_rng(1)
+    A = rng.dirichlet(np.full(6, 0.5), 2800) @ rng.random((6, 24))
+    fa.build(A, tmp_path / "s", normalize=None).close()
+    with fa.open(tmp_path / "s", "r+") as S:
+        anchors = fa.FAS(selection="spa").seek(S, 5).indices
+        S.append(np.repeat(A[anchors], 40, axis=0))
+        S.commit()
+        assert fa.FAS(selection="spa").seek(S, 5).indices.tolist() == anchors.tolist()
+        S.compact()
+    fa.verify(tmp_path / "s")
+
+
 @pytest.mark.parametrize("proved", [20, 0])
 def test_an_index_whose_anchors_do_not_span_the_rows_is_found(tmp_path, proved):
     """It said that nothing is left; only rows outside the coreset were compared, and none of them was beyond it."""

@@ -21,7 +21,7 @@ from ..anchors import Certificate, Selection
 from ..errors import RankError
 from ..greedy.nnls import NonnegativeSystem
 from ..greedy.reader import Reader
-from ..greedy.successive import Path, certified, successive_projection
+from ..greedy.successive import Path, certified, rounded_down, rounded_up, successive_projection
 from ..greedy.ties import TIE
 from ..greedy.view_rounding import view_doubts
 from ..matrix import ArrayMatrix, RowMatrix
@@ -181,11 +181,11 @@ def _certificate(
         details |= {"theta": theta, "r": r, "delta": delta, "draws": draws.shape[0]}
         mass = "row mass (squared norms)" if data.sampled is not None else "rows"
         hull = "hull of the anchors and the origin" if origin else "hull of the anchors"
-        words = f"at most {theta:.2%} of the {mass} lies farther than {r:.3g} from the {hull}"
+        words = f"at most {rounded_up(100 * theta)}% of the {mass} lies farther than {rounded_up(r)} from the {hull}"
         words = f"{words}, with probability {1 - delta:g}"
         return Certificate("sampled", f"{words}; {unsettled}", details)
     if eta < 1:
-        words = f"every chosen residual is at least {1 - eta:.3g} of the largest at its step"
+        words = f"every chosen residual is at least {rounded_down(1 - eta)} of the largest at its step"
         return Certificate("near", f"{words}; {unsettled}", details)
     return Certificate("none", unsettled, details)
 

@@ -37,6 +37,7 @@ def check_index(store: Any, index: Index) -> None:
     again = core.run(index.proved) if index.proved else None
     if again is not None:
         _compare(again, index.run.cut(index.proved))
+        _check_ties(again, index)
     outside = np.ones(index.rows, dtype=np.bool_)
     outside[core.indices] = False
     if index.complete:
@@ -74,6 +75,21 @@ def _compare(again: Run, run: Run) -> None:
     basis = run.thresholds.basis[: len(again.thresholds.basis)]
     if basis.shape != again.thresholds.basis.shape or not np.allclose(basis, again.thresholds.basis, atol=_CLOSE):
         raise ValueError("its directions are not those of its anchors")
+
+
+def _check_ties(again: Run, index: Index) -> None:
+    """Check that the index names the rows whose change could change a choice: the anchors, and rows tied with them.
+
+    Rows that joined the coreset later may be tied as well; they are not named, because they lose the tie by its rule.
+    """
+    core = index.coreset
+    for step, (tied, kept) in enumerate(zip(again.tied, index.run.tied, strict=False)):
+        at = np.searchsorted(core.indices, np.setdiff1d(tied, kept))
+        if at.size:
+            squares = core.squared_norms[at]
+            bounds = residual_bounds(core.rows[at], squares, again.thresholds.basis, len(again))
+            if again.thresholds.disturbed(core.indices[at], np.sqrt(squares), bounds)[:, step].any():
+                raise ValueError("it does not name all rows that are tied with its anchors")
 
 
 def _check_rows(index: Index, again: Run | None, numbers: NDArray[np.int64], rows: Rows) -> None:

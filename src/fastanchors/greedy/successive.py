@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,18 @@ from .reader import DOUBLE, Reader
 from .residuals import Residuals
 from .ties import TIE, choose
 
-__all__ = ["Path", "Rule", "Step", "certified", "default_tolerance", "farthest", "rank_error", "successive_projection"]
+__all__ = [
+    "Path",
+    "Rule",
+    "Step",
+    "certified",
+    "default_tolerance",
+    "farthest",
+    "rank_error",
+    "rounded_down",
+    "rounded_up",
+    "successive_projection",
+]
 
 
 @dataclass(frozen=True)
@@ -156,6 +168,16 @@ def rank_error(rank: int, k: int, set_aside: Sequence[int] = ()) -> RankError:
     return RankError(f"only {rank} of {k} anchors found: the residual is numerically zero at rank {rank}; {cure}", rank)
 
 
+def rounded_down(bound: float) -> str:
+    """A lower bound to three digits: never more than it is."""
+    return f"{Decimal(bound).normalize(Context(prec=3, rounding=ROUND_FLOOR)):f}"
+
+
+def rounded_up(bound: float) -> str:
+    """An upper bound to three digits: never less than it is."""
+    return f"{Decimal(bound).normalize(Context(prec=3, rounding=ROUND_CEILING)):f}"
+
+
 def certified(doubts: Sequence[float], statement: str, details: dict[str, Any]) -> Certificate:
     """``exact``; ``near`` if rounding may have decided a choice; ``none`` if a residual is only rounding.
 
@@ -167,6 +189,6 @@ def certified(doubts: Sequence[float], statement: str, details: dict[str, Any]) 
     first = next(at for at, doubt in enumerate(doubts) if doubt > 0) + 1
     which = f"from anchor {first} on residuals are so small that rounding decides among them"
     if eta < 1.0:
-        words = f"every chosen residual is at least {1 - eta:.3g} of the largest at its step; {which}"
+        words = f"every chosen residual is at least {rounded_down(1 - eta)} of the largest at its step; {which}"
         return Certificate("near", words, details | {"eta": eta})
     return Certificate("none", f"{which}: they are nothing but rounding errors", details)

@@ -123,7 +123,10 @@ def read_npz(
     members = _npz_members(path)
     if variable is None and {"format", "shape", "data"} <= members.keys():
         return _sparse_npz(path, members, names)
-    candidates = [key for key in members if len(members[key][0]) == 2]
+    tables = [key for key in members if len(members[key][0]) == 2]
+    candidates = [key for key in tables if not members[key][2].hasobject]
+    if variable in set(tables) - set(candidates) or (variable is None and tables and not candidates):
+        raise StoreError(f"{name}, array {variable or tables[0]!r} holds Python objects, not numbers")
     if variable is not None and variable not in candidates:
         raise InvalidInputError(f"{name} has no two-dimensional array {variable!r}; it has {', '.join(candidates)}")
     if variable is None and len(candidates) != 1:
@@ -219,7 +222,7 @@ def _sparse_npz(path: Path, members: dict[str, Any], names: dict[str, Any]) -> S
 
 
 def _npz_members(path: Path) -> dict[str, tuple[tuple[int, ...], bool, np.dtype[Any]]]:
-    """Shape, order and type of every array in the archive."""
+    """Shape, order and type of every array in the archive; those that hold Python objects are refused when read."""
     with reading(path), zipfile.ZipFile(openable(path)) as archive:
         keys = [info.filename.removesuffix(".npy") for info in archive.infolist() if info.filename.endswith(".npy")]
     members = {}
@@ -239,13 +242,13 @@ class _Member:
             self._archive = zipfile.ZipFile(openable(path))
             self._file: IO[bytes] = self._archive.open(f"{key}.npy")
             self.shape, self.fortran, self.dtype = npy_header(self._file)
-        if self.dtype.hasobject:
-            raise StoreError(f"{self.place} holds Python objects, not numbers")
         self.size = math.prod(self.shape)
-        if self.size * self.dtype.itemsize > self._archive.getinfo(f"{key}.npy").file_size:
+        if not self.dtype.hasobject and self.size * self.dtype.itemsize > self._archive.getinfo(f"{key}.npy").file_size:
             raise StoreError(f"{self.place} is truncated: its header gives the shape {self.shape}")
 
     def read(self, count: int) -> NDArray[Any]:
+        if self.dtype.hasobject:
+            raise StoreError(f"{self.place} holds Python objects, not numbers")
         count = min(count, self.size)
         if count == 0:
             return np.empty(0, self.dtype)

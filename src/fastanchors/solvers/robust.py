@@ -29,7 +29,7 @@ from .._validate import check_choice, check_number
 from ..errors import InvalidInputError, InvalidTypeError
 from ..greedy.residuals import Residuals
 from ..greedy.successive import Step
-from ..greedy.ties import choose
+from ..greedy.ties import TIE, choose, smallest
 
 __all__ = ["Robust", "Supported", "as_robust"]
 
@@ -135,17 +135,19 @@ class Supported:
                     residuals.bar(row)
                     continue
                 squared = residuals.values + size**2 - 2 * products
-                near = np.flatnonzero(squared <= ((self._radius or _LEAST) * size) ** 2)
+                near = self._near(squared, size)
                 if near.size < count and self._radius is None:  # the row is isolated, or all rows are far apart
                     count = self._settle(residuals, count)
-                    near = np.flatnonzero(squared <= ((self._radius or _LEAST) * size) ** 2)
+                    near = self._near(squared, size)
                 if near.size >= count:
-                    nearest = near[np.argsort(squared[near], kind="stable")[:count]]
-                    return _step(
-                        residuals, robust, self._radius or _LEAST, row, size, np.sort(nearest), products / size
-                    )
+                    nearest = near[smallest(squared[near], count, TIE * size**2)]
+                    return _step(residuals, robust, self._radius or _LEAST, row, size, nearest, products / size)
                 residuals.bar(row)
                 self.set_aside.append(row)
+
+    def _near(self, squared: NDArray[np.float64], size: float) -> NDArray[np.intp]:
+        """The rows within the radius of a residual of that size; at the radius itself rounding does not decide."""
+        return np.flatnonzero(squared <= (((self._radius or _LEAST) * size) ** 2 + TIE * size**2))
 
     def _settle(self, residuals: Residuals, count: int) -> int:
         """Estimate the radius from the data; reduce a default number of neighbours that no radius reaches."""
@@ -170,24 +172,23 @@ def _step(
         return Step(row, residuals.reader.row(row), projections, group)
     rows = residuals.reader.rows(group)
     point = robust.average(rows)
-    if np.linalg.norm(residuals.off_basis(point)) < (1 - radius) * size:
+    if np.linalg.norm(residuals.off_basis(point)) < (1 - radius - TIE) * size:
         point = rows.mean(axis=0)  # a median of sparse rows may be zero; the mean keeps 1 − radius of the residual
     distances = np.linalg.norm(rows - point, axis=1)
     distances[residuals.candidates()[group] < 0] = np.inf  # rows that are anchors already
-    return Step(int(group[np.argmin(distances)]), point, None, group)
+    nearest = np.argmax(distances <= distances.min() + TIE * size)  # the first of those that are equally near
+    return Step(int(group[nearest]), point, None, group)
 
 
 def _usual_radius(residuals: Residuals, count: int) -> float:
     """A little more than the median row needs for ``count`` neighbours, from rows spread evenly over the matrix."""
-    full = np.flatnonzero(residuals.values > 0)
+    rounding = residuals.slack(single=False) * residuals.squared_norms
+    full = np.flatnonzero(residuals.values > rounding)
     if full.size <= count:
         return _LEAST
     some = full[np.unique(np.linspace(0, full.size - 1, _RADIUS_SAMPLE).astype(np.intp))]
     rests = residuals.off_basis(residuals.reader.rows(some))
     sizes = np.einsum("ij,ij->i", rests, rests)
-    rests, sizes = rests[sizes > 0], sizes[sizes > 0]  # values may be rounding errors
-    if sizes.size == 0:
-        return _LEAST
     squared = residuals.values[:, None] + sizes - 2 * _products(residuals, rests)
     with np.errstate(over="ignore"):  # beside rows of another size
         reach = np.sqrt(np.maximum(np.partition(squared, count - 1, axis=0)[count - 1] / sizes, 0.0))
@@ -203,9 +204,14 @@ def _largest(residuals: Residuals, batch: int, floor: float) -> list[int]:
     if batch == 1:
         return [first]
     values = residuals.candidates()
-    top = np.argpartition(-values, min(batch, values.size - 1))[:batch]
-    top = top[np.lexsort((top, -values[top]))]
-    return [first, *(int(i) for i in top if i != first and values[i] > floor**2)]
+    top = smallest(-values, min(batch, values.size), TIE * max(0.0, float(values.max())))
+    top = top[(values[top] > floor**2) & (top != first)]
+    order = []
+    while top.size:
+        at = choose(values[top], residuals.squared_norms[top])
+        order.append(int(top[at]))
+        top = np.delete(top, at)
+    return [first, *order]
 
 
 def _products(residuals: Residuals, rests: NDArray[np.float64]) -> NDArray[np.float64]:
