@@ -354,8 +354,8 @@ def test_a_report_takes_the_place_of_no_pipe_and_no_folder(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
-    for name, kind in (("pipe", "a device or a pipe"), ("link", "a device or a pipe"), ("folder", "a folder")):
-        with pytest.raises(StoreError, match=f"cannot write .*{name}: it is {kind}"):
+    for name, kind in (("pipe", "it is a device"), ("link", "it is a device"), ("folder", "Is a directory")):
+        with pytest.raises(StoreError, match=f"cannot write .*{name}: {kind}"):
             fa.report.write(tmp_path / name, A, found)
     assert (tmp_path / "pipe").is_fifo()
     assert sorted(os.listdir(tmp_path)) == ["folder", "link", "pipe"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from ._signals import deferred_signals, pass_on
 from .errors import FastAnchorsError, StoreError
 
-__all__ = ["DISK_REASONS", "full_disk_errors", "make_folder", "partial_path", "replacing", "writing"]
+__all__ = ["DISK_REASONS", "check_target", "full_disk_errors", "make_folder", "partial_path", "replacing", "writing"]
 
 _LONGEST = 200  # bytes of a name in that of its temporary file; file systems allow 255 in all
 DISK_REASONS = {
@@ -68,7 +68,7 @@ def writing(path: Path, partial: Path) -> Iterator[None]:
 
     What is there and is no file, such as a device or a pipe, is refused: a file would take its place.
     """
-    _check_target(path)
+    check_target(path)
     try:
         with full_disk_errors(path):
             yield
@@ -82,15 +82,15 @@ def writing(path: Path, partial: Path) -> Iterator[None]:
         raise StoreError(f"cannot write {path}: {reason}") from error
 
 
-def _check_target(path: Path) -> None:
+def check_target(path: Path) -> None:
     """Raise if ``path`` exists and is no regular file."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
         return  # nothing is there, or writing says why it is not a path
     if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
-        raise StoreError(f"cannot write {path}: it is {kind}; pass the path of a file")
+        kind = "Is a directory" if stat.S_ISDIR(mode) else "it is a device or a pipe"
+        raise StoreError(f"cannot write {path}: {kind}; pass the path of a file")
 
 
 def make_folder(folder: Path) -> None:

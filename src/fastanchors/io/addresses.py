@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
 
+from .._replacing import check_target
 from .._signals import pass_on
 from ..errors import InvalidTypeError, MissingExtraError, StoreError, one_line
 
@@ -92,10 +93,9 @@ def local_path(path: Any) -> Path:
 
 
 def path_to_write(path: Any) -> Path:
-    """The path of a local file to write; raises where it names a folder."""
+    """The path of a local file to write; raises where something else is, such as a folder."""
     target = local_path(path)
-    if not target.name or target.is_dir():
-        raise StoreError(f"cannot write {target}: Is a directory; pass the path of a file")
+    check_target(target)
     return target
 
 
