@@ -643,3 +643,16 @@ def test_python_objects_beside_a_matrix(tmp_path):
     np.savez(tmp_path / "b.npz", more=np.array([["a"]], object))
     with pytest.raises(StoreError, match="'more' holds Python objects"):
         open_source(tmp_path / "b.npz")
+
+
+def test_layouts_of_other_packages_are_no_matrix(tmp_path):
+    """The positions of the entries, or the columns of one type, were read as the matrix."""
+    coords, data = np.array([[0, 1, 4], [1, 0, 3]]), np.ones(3)
+    np.savez(tmp_path / "a.npz", data=data, coords=coords, shape=np.array([5, 4]), fill_value=np.array(0.0))
+    with pytest.raises(InvalidInputError, match="sparse array of the package sparse"):
+        open_source(tmp_path / "a.npz")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["df/block0_values"], file["df/block1_values"] = dense(5, 6), np.ones((5, 2), int)
+    with pytest.raises(InvalidInputError, match="pandas wrote as several tables"):
+        open_source(tmp_path / "a.h5")
+    np.testing.assert_array_equal(whole(open_source(tmp_path / "a.h5", variable="block0_values")), dense(5, 6))

@@ -148,7 +148,7 @@ def _check(model: Topics) -> None:
         "directions": (None, None),
         "anchors": (k,),
         "groups": (k, None),
-        "descriptive": (k, None),
+        "descriptive": (k, min(POOL, words)),
     }
     for name, shape in shapes.items():
         array = getattr(model, name)

@@ -29,6 +29,7 @@ _TYPES = {"shape": list, "source": str, "solver": str, "reader": dict, "options"
 _NEEDED = {"shape", "certificate", "cost", "seconds", "normalize"}
 _DIGITS = 20  # digits of a row number that are read
 _SIGNS = 8  # numbers in the fingerprint of a row
+_LARGEST_MARK = 1e9  # each is far smaller; squares of what a damaged file says must not overflow
 _OTHER = 0.05  # rows whose directions differ by more are other rows; by less, they may have been rounded
 
 
@@ -103,7 +104,8 @@ def check_rows(found: Found, rows: NDArray[np.float64], given: Any, path: Any) -
     if theirs is None or found.indices is None:
         return
     rows = rows if found.order is None else rows[:, found.order]
-    apart = np.sqrt(np.mean((np.asarray(theirs, dtype=np.float64) - fingerprints(rows)) ** 2, axis=1))
+    marks = np.clip(np.asarray(theirs, dtype=np.float64), -_LARGEST_MARK, _LARGEST_MARK)
+    apart = np.sqrt(np.mean((marks - fingerprints(rows)) ** 2, axis=1))
     if apart.max() > _OTHER:
         raise InvalidInputError(
             f"row {found.indices[apart.argmax()]} of {path} is not the row that was an anchor in {given}: "

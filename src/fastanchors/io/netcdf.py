@@ -98,6 +98,8 @@ def _cube(
 ) -> Source:
     cubes = {name: item for name, item in sets.items() if item.ndim == 3 and min(item.shape) > 0}
     tables = {name: item for name, item in sets.items() if item.ndim == 2 and min(item.shape) > 0}
+    if variable is None and "block1_values" in _last(tables):  # others hold the columns of other types
+        raise InvalidInputError(f"{path} holds a frame that pandas wrote as several tables; write it with to_parquet")
     if bands in (None, "last") and (not cubes or not _named(cubes, variable)) and _named(tables, variable):
         return _matrix(path, tables, variable, row_names, column_names)
     key = _chosen(cubes, variable, path)

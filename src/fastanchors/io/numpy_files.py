@@ -23,6 +23,7 @@ from .scratch import scratch_file
 
 __all__ = ["NpzFile", "map_npy", "read_npy", "read_npz"]
 
+_PYDATA = {"coords", "data", "shape", "fill_value"}  # as sparse.save_npz names its arrays
 _COPIED = 1 << 24  # bytes of an array copied at a time
 
 
@@ -123,6 +124,9 @@ def read_npz(
     members = _npz_members(path)
     if variable is None and {"format", "shape", "data"} <= members.keys():
         return _sparse_npz(path, members, names)
+    if variable is None and members.keys() >= _PYDATA:
+        cure = "write array.to_scipy_sparse() with scipy.sparse.save_npz"
+        raise InvalidInputError(f"{name} holds a sparse array of the package sparse; {cure}")
     tables = [key for key in members if len(members[key][0]) == 2]
     candidates = [key for key in tables if not members[key][2].hasobject]
     if variable in set(tables) - set(candidates) or (variable is None and tables and not candidates):
