@@ -9,14 +9,16 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fastanchors as fa
 from fastanchors.errors import ConcurrentAccessError, CorruptStoreError, StoreError
-from fastanchors.store import arrays_file, files, storage
+from fastanchors.store import arrays_file, files, journal, storage
 from fastanchors.store.file_cache import FileCache
 from fastanchors.store.manifest import Manifest
 from fastanchors.store.object_files import upload
@@ -318,3 +320,34 @@ def test_a_write_between_the_rewriting_and_the_following_of_a_compaction_is_refu
         assert S.raw(3, 3) == 9
         assert S.shape == (40, 6)
     fa.verify(path)
+
+
+@pytest.mark.parametrize("torn", [0, 8, 16])
+def test_a_slot_of_the_journal_that_was_cut_short(tmp_path, monkeypatch, torn):
+    """The commit was confirmed and readers saw it, but ``fa.verify`` said to restore the journal from a copy."""
+    fa.build(np.ones((5, 3)), tmp_path / "s").close()
+    write, slots = journal.write_all, []
+
+    def fails(file, piece, at):
+        if at < journal.START and len(slots) < 1:
+            slots.append(write(file, piece[:torn] + bytes(torn % 3), at))
+            raise OSError(errno.EIO, "Input/output error")
+        return write(file, piece, at)
+
+    monkeypatch.setattr(journal, "write_all", fails)
+    with fa.open(tmp_path / "s", "r+") as S:
+        S[0, 0] = 5.0
+        S.commit()
+        whole = torn == 0  # nothing was written: the slot of an earlier commit is still there
+        with nullcontext() if whole else pytest.raises(CorruptStoreError, match="one of two slots"):
+            fa.verify(tmp_path / "s")
+        S[0, 0] = 6.0
+    assert slots
+    assert fa.verify(tmp_path / "s")["commits"] == 2
+    slots.clear()
+    with fa.open(tmp_path / "s", "r+") as S:
+        S[0, 0] = 7.0
+    fa.open(tmp_path / "s", "r+").close()
+    assert fa.verify(tmp_path / "s")["commits"] == 3
+    with fa.open(tmp_path / "s") as S:
+        assert S.raw(0, 0) == 7.0

@@ -601,3 +601,13 @@ def test_metadata_that_cannot_be_written_again_is_refused(tmp_path, kind):
     for action in (fa.open, fa.verify):
         with pytest.raises(CorruptStoreError):
             action(tmp_path / "s")
+
+
+def test_numbers_that_json_does_not_have_are_refused(tmp_path):
+    """Python reads NaN: the manifest passed, and every later commit raised a ValueError."""
+    fa.build(np.random.default_rng(0).random((3000, 25)), tmp_path / "s").close()
+    manifest = read_manifest(tmp_path / "s")
+    manifest["extras"]["fas.whole"]["generation"] = float("nan")
+    write_manifest(tmp_path / "s", manifest)
+    with pytest.raises(CorruptStoreError, match="truncated or damaged"):
+        fa.open(tmp_path / "s")

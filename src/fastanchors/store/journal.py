@@ -69,7 +69,7 @@ def read_journal(path: Path, generation: int, *, strict: bool = False) -> State:
     _check_head(content, path, generation)
     slots = [_slot(content, at) for at in SLOTS]
     known = [slot for slot in slots if slot is not None]
-    if not known or (strict and (len(known) < 2 or content[96:START].strip(b"\0"))):
+    if not known or (strict and content[96:START].strip(b"\0")):
         raise CorruptStoreError(f"{path}: its head is damaged; restore it from a copy")
     commits, committed_end = max(known)
     records: list[Record] = []
@@ -85,6 +85,11 @@ def read_journal(path: Path, generation: int, *, strict: bool = False) -> State:
         raise CorruptStoreError(
             f"{path}: record {len(records) + 1} at byte {end} is damaged, though {commits} were committed; "
             "restore the journal from a copy"
+        )
+    if strict and len(known) < len(SLOTS):
+        raise CorruptStoreError(
+            f"{path}: its head is damaged in one of two slots, as a failed write leaves it; the records are whole, and "
+            "fa.open(…, mode='r+') writes the slot again"
         )
     return State(records, end, len(content) - end, content[:START], frames, before)
 
@@ -132,6 +137,7 @@ class Journal:
         self._head: bytes | None = state.head
         self._known: tuple[int, ...] | None = state.before
         self._last, self._last_at = b"", START  # the frame of the last record, and where it is
+        self._torn = any(_slot(state.head, at) is None for at in SLOTS)  # after a write that failed
         with disk_errors(path, "open the journal"):
             self._file = os.open(path, os.O_RDWR | CLOSE_ON_EXEC | NO_LINKS)
             try:
@@ -142,6 +148,8 @@ class Journal:
                 if state.records:
                     self._last_at = self.end - len(state.records[-1].payload) - FRAME.size
                     self._last = self._read(self._last_at, FRAME.size)
+                if self._torn:
+                    self._write_slots()
             except BaseException:
                 self.close()
                 raise
@@ -241,12 +249,22 @@ class Journal:
                 raise
             self._last, self._last_at = frame, self.end
             self.end, self.commits, self.frames = at, self.commits + 1, _add_frame(self.frames, frame)
-        # The record is durable, so nothing after this may fail. The slot only helps to detect damage.
-        head, self._head, self._known = self._head, None, None
+        self._write_slots()
+
+    def _write_slots(self) -> None:
+        """Write the committed length to the next slot, or to both if one may be torn.
+
+        The records are durable, so this may not fail: slots only help to detect damage.
+        """
+        assert self._file is not None
+        places = SLOTS if self._torn else (SLOTS[self.commits % 2],)
+        head, self._head, self._known, self._torn = self._head, None, None, True
         with contextlib.suppress(OSError):
-            slot, place = _encode_slot(self.commits, self.end), SLOTS[self.commits % 2]
-            write_all(self._file, slot, place)
-            self._head = head and head[:place] + slot + head[place + len(slot) :]
+            for place in places:
+                slot = _encode_slot(self.commits, self.end)
+                write_all(self._file, slot, place)
+                head = head and head[:place] + slot + head[place + len(slot) :]
+            self._head, self._torn = head, False
             self._known = state_of(os.fstat(self._file))
 
     def close(self) -> None:

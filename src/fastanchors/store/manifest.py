@@ -133,7 +133,7 @@ class Manifest:
     @classmethod
     def _decode(cls, raw: bytes, path: Path) -> Manifest:
         try:
-            content = json.loads(raw)
+            content = json.loads(raw, parse_constant=_no_number)
             known = content["format"] == FORMAT
             version = content["version"]
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -159,6 +159,10 @@ class Manifest:
             raise CorruptStoreError(f"{path} is not a manifest of version {FORMAT_VERSION}: {what}") from None
         content["shards"] = [Shard(**shard) for shard in content["shards"]]
         return cls(**{key: content[key] for key in _KEYS if key in content})
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
 
 
 _KEYS = [part.name for part in dataclasses.fields(Manifest)]  # other keys, of later releases, are ignored
