@@ -34,7 +34,7 @@ from fastanchors.greedy.how_many import how_many
 from fastanchors.greedy.likelihood import WIDTHS, Proportions, SimplexLikelihood
 from fastanchors.greedy.neighbours import nearest_points
 from fastanchors.greedy.noise import Noise, estimate_noise
-from fastanchors.greedy.notable import notable_rows
+from fastanchors.greedy.notable import _drawn, notable_rows
 from fastanchors.greedy.principal import principal_directions, settled, signs_of
 from fastanchors.greedy.refine import refine
 from fastanchors.greedy.selection import (
@@ -1004,3 +1004,13 @@ def test_an_answer_does_not_depend_on_what_was_asked_before(tmp_path, k):
         if store.sidecar_arrays("coordinates") is None:
             assert solver.seek(store, 36) == large
         assert solver.seek(store, k) == expected
+
+
+def test_few_rows_are_drawn_of_a_matrix_of_nearly_empty_rows() -> None:
+    """The sample of a matrix with one row that is not zero had the numbers of all rows: 87 bytes for each."""
+    every = np.sort(_drawn(1000, 5000, 10**9))
+    np.testing.assert_array_equal(every, np.arange(1000))
+    assert len(set(_drawn(10**9, 6000, 8000).tolist())) == 6000  # no permutation of all rows
+    some = _drawn(10**8, 10**8, 5000)
+    assert 4990 < len(some) <= 5000
+    assert abs(some.mean() / 10**8 - 0.5) < 0.03  # seven standard deviations

@@ -45,6 +45,7 @@ _SPARE = 4  # directions beyond those that k needs
 _IN_FLIGHT = 192 << 20  # bytes of blocks that threads process at a time, for any matrix
 _PILOT_ROWS = 2048
 _PER_ENTRY = 128  # bytes of the limit for an entry of the pilot: with the usual limit it is that of an array
+_PER_DRAW = 256  # the same for the number of a sampled row, of which a few copies are sorted
 _PER_ROW = 512  # the same for a row, which has coordinates in up to 32 directions
 _FREE, _SHARE = 1 << 18, 0.08  # size allowed for the arrays: bytes in any store, or fraction of the bytes of the rows
 _SLACK = 1.5  # larger size allowed for arrays that replace others
@@ -375,7 +376,11 @@ class CoordinatesSidecar(Sidecar):
             rows = ReadOnce(store, max(1, store.memory_limit // (64 * n)))
             with np.errstate(all="ignore"):  # a store may hold signed entries, which have no profiles
                 limit = store.memory_limit
-                size = {"pilot_entries": limit // _PER_ENTRY, "pilot_rows": limit // _PER_ROW}
+                size = {
+                    "pilot_entries": limit // _PER_ENTRY,
+                    "pilot_rows": limit // _PER_ROW,
+                    "most_drawn": limit // _PER_DRAW,
+                }
                 arrays = summarise(rows, self.directions, **size).arrays()
         except (
             InvalidInputError,

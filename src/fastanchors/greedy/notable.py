@@ -8,6 +8,7 @@ precision. The result is that of double precision.
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ _LIKELY = 8.0
 _STEPS = 32  # roundings of an entry before the product: those of its sum, the quotient, centre and scale
 _ROUNDING = 1e-6  # spread along a direction, relative to the largest, that may be rounding
 _MANY = 0.5  # if so many rows may be extreme within the errors of single precision, all are projected in double
+_SPARSELY = 50  # NumPy draws one row in this many without a permutation of all
 _SUMS = (1e-30, 1e30)  # rows with sums outside are projected in double precision
 
 _Floats = NDArray[np.float32]
@@ -63,11 +65,13 @@ def filled_rows(start: int, block: Rows, frame: Frame) -> tuple[NDArray[Any], ..
     return start + full, values[full], left[full], sums[full]
 
 
-def notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows, filled: float) -> Notable:
+def notable_rows(
+    matrix: RowMatrix, frame: Frame, pilot: Rows, filled: float, *, most_drawn: int = sys.maxsize
+) -> Notable:
     """The extreme rows of a matrix and a uniform sample of its rows.
 
-    ``pilot`` are some of its rows that are not zero, ``filled`` about the fraction of rows that are not zero. Raises if
-    an entry is negative.
+    ``pilot`` are some of its rows that are not zero, ``filled`` about the fraction of rows that are not zero. Of a
+    matrix of which nearly all rows are zero, at most ``most_drawn`` rows are drawn. Raises if an entry is negative.
     """
     some = pilot[:: max(1, pilot.shape[0] // _FIRST)]
     values, left, _ = block_coordinates(0, some, frame)
@@ -79,7 +83,7 @@ def notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows, filled: float) ->
     # The rows of the matrix include those of the pilot, so they reach at least as far, up to rounding.
     extremes.floor -= np.float32(1e-4) * np.abs(extremes.floor)
     m = matrix.shape[0]
-    drawn = np.random.default_rng(0).choice(m, min(m, int(SAMPLE / filled)), replace=False)
+    drawn = _drawn(m, int(SAMPLE / filled), most_drawn)
     rough = _Rough(frame, single=not sp.issparse(pilot))
     rough.single = rough.single and bool(rough.candidates(some, extremes)[1].mean() < _MANY)
     found = matrix.map_parts(_look, rough, extremes.directions, extremes.floor, np.sort(drawn))
@@ -87,6 +91,14 @@ def notable_rows(matrix: RowMatrix, frame: Frame, pilot: Rows, filled: float) ->
     for other in found[1:]:
         first.extremes.merge(other.extremes)
     return Notable(first.extremes, first.drawn, [(each.rows, *each.kept, each.filled) for each in found])
+
+
+def _drawn(m: int, count: int, most: int) -> NDArray[np.int64]:
+    """About ``count`` of m rows, but not more than ``most``."""
+    rng = np.random.default_rng(0)
+    if m <= most or count <= min(most, m // _SPARSELY):
+        return rng.choice(m, min(m, count), replace=False)
+    return np.unique(rng.integers(0, m, min(count, most)))  # NumPy would permute all m
 
 
 def _look(

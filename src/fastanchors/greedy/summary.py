@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -343,6 +344,7 @@ def summarise(
     weights: Weights = "auto",
     pilot_entries: int = PILOT_ENTRIES,
     pilot_rows: int = PILOT_ENTRIES,
+    most_drawn: int = sys.maxsize,
 ) -> Summary:
     """Summarise the coordinates of all rows: a pilot, then one pass, run where the rows are stored.
 
@@ -354,7 +356,7 @@ def summarise(
     )
     m = matrix.shape[0]
     if m > ALL:
-        notable = notable_rows(matrix, frame, pilot, filled)
+        notable = notable_rows(matrix, frame, pilot, filled, most_drawn=most_drawn)
         if notable.filled > ALL:
             places = [np.searchsorted(notable.rows, some) for some in (notable.extremes.rows(), notable.sample())]
             return Summary(notable.rows, notable.coordinates(frame), places[0], places[1], notable.filled, m)
