@@ -822,3 +822,33 @@ def test_unmix_takes_paths_images_and_the_axis_of_the_bands(tmp_path):
     ):
         with pytest.raises(InvalidInputError, match=message):
             fa.apps.unmix(given, 3, **options)
+
+
+def test_labels_of_axes_in_every_form_of_text(tmp_path):
+    """HDF5's own function for labels ended the process if they are texts of fixed length."""
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    X = np.random.default_rng(0).random((12, 6, 7))
+    for name, labels in (("fixed", np.array([b"band", b"y", b"x"])), ("variable", ["band", "y", "x"])):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["X"] = X
+            file["X"].attrs["DIMENSION_LABELS"] = labels
+        np.testing.assert_array_equal(
+            np.concatenate(list(open_source(tmp_path / f"{name}.h5").blocks())), X.reshape(12, 42).T
+        )
+
+
+def test_dimension_scales_that_were_left_behind(tmp_path):
+    """A data set that h5py has copied refers to scales of the other file."""
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    X = np.random.default_rng(0).random((6, 7, 12))
+    with h5py.File(tmp_path / "a.h5", "w") as file, h5py.File(tmp_path / "b.h5", "w") as copy:
+        file["X"] = X
+        for axis, name in enumerate(("y", "x", "band")):
+            file[name] = np.arange(X.shape[axis]) * 10.0
+            file[name].make_scale(name)
+            file["X"].dims[axis].attach_scale(file[name])
+        file.copy("X", copy)
+        del file["band"]
+    for name in ("a", "b"):
+        source = open_source(tmp_path / f"{name}.h5", variable="X", bands="last")
+        np.testing.assert_array_equal(np.concatenate(list(source.blocks())), X.reshape(42, 12))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 import fastanchors as fa
 from fastanchors.apps._scene_place import write_geotiff
 from fastanchors.cli.app import app
+from fastanchors.errors import StoreError
 
 UTM = (30.0, 0.0, 500_000.0, 0.0, -30.0, 4_100_000.0)
 
@@ -228,3 +230,21 @@ def test_errors_of_tables_and_images_name_the_file(tmp_path, result):
     (image,) = (path for path in fa.apps.save_maps(result, tmp_path) if path.name == "abundances.img")
     with pytest.raises(fa.errors.StoreError, match=r"cannot write \S*gone/a.tif: the folder \S* does not exist"):
         write_geotiff(image, gone / "a.tif", result.cube.info, ["a", "b", "c"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_outputs_in_a_folder_whose_name_is_not_utf_8(tmp_path):
+    """GDAL and Arrow take paths in UTF-8 only: a UnicodeEncodeError, and a scene without its residual."""
+    pytest.importorskip("rasterio", reason="extra geo")
+    pq = pytest.importorskip("pyarrow.parquet", reason="extra io")
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    result = fa.apps.unmix(fa.datasets.hyperspectral(8, 9, 20, 2, rng=0).A, 2, shape=(8, 9))
+    with pytest.raises(StoreError, match=r"cannot write GeoTIFF to .*caf.*its path is not UTF-8"):
+        fa.apps.save_maps(result, folder, geotiff=True)
+    assert not folder.exists()
+    assert len(fa.apps.save_maps(result, folder)) == 4
+    fa.apps.save_table(np.eye(2), folder / "t.parquet", rows=["a", "\udce9"], columns=["x", "y\udc80"])
+    with open(folder / "t.parquet", "rb") as file:
+        table = pq.read_table(file)
+    assert table.column_names == ["document", "x", "y\\udc80"]
+    assert table.column(0).to_pylist() == ["a", "\\udce9"]

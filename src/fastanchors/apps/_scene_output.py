@@ -14,7 +14,7 @@ from .._validate import check_flag
 from ..io.addresses import local_path
 from ..io.scene import SceneInfo
 from ._cube import Cube
-from ._scene_place import envi_place, write_geotiff
+from ._scene_place import check_place, envi_place, write_geotiff
 from ._unmix import Unmixing, check_unmixing
 
 __all__ = ["save_image", "save_maps", "save_spectra"]
@@ -103,8 +103,10 @@ def save_maps(result: Unmixing, folder: str | Path, *, geotiff: bool = False) ->
     """
     check_unmixing(result)
     folder = local_path(folder)
-    make_folder(folder)
     check_flag(geotiff, name="geotiff")
+    if geotiff:
+        check_place(folder)
+    make_folder(folder)
     maps = {f"material {j + 1}": result.abundances[:, j] for j in range(len(result.endmembers))}
     if result.has_shadow:
         maps["shadow"] = result.shadow

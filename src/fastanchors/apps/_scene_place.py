@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from .._replacing import replacing
-from ..errors import MissingExtraError
+from ..errors import MissingExtraError, StoreError
 from ..io.scene import SceneInfo
 
-__all__ = ["envi_place", "write_geotiff"]
+__all__ = ["check_place", "envi_place", "write_geotiff"]
 
 _ENVI = ("map info", "projection info", "coordinate system string")
 
@@ -56,6 +56,14 @@ def _wkt(crs: str) -> str:
         return str(CRS.from_string(crs).to_wkt())
     except CRSError:
         return ""
+
+
+def check_place(folder: Path) -> None:
+    """Raise if GDAL, which takes paths in UTF-8 only, cannot write into ``folder``."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise StoreError(f"cannot write GeoTIFF to {folder}: its path is not UTF-8; pass another folder") from None
 
 
 def write_geotiff(image: Path, path: Path, info: SceneInfo, names: list[str]) -> Path:

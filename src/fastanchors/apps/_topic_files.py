@@ -241,10 +241,15 @@ def _write_parquet(path: Path, values: NDArray[np.float64], rows: Any, columns: 
         import pyarrow.parquet as pq
     except ImportError as error:
         raise MissingExtraError("writing Parquet needs pyarrow: pip install 'fastanchors[io]'") from error
-    path.touch()  # an error of the library below would not name the file
-    names = [corner, *_distinct(columns, corner)]
-    arrays = [pa.array(list(rows), pa.string()), *[pa.array(column) for column in values.T]]
-    pq.write_table(pa.Table.from_arrays(arrays, names=names), path)
+    names = [_encodable(name) for name in (corner, *_distinct(columns, corner))]
+    arrays = [pa.array([_encodable(name) for name in rows], pa.string()), *[pa.array(column) for column in values.T]]
+    with path.open("wb") as file:  # Arrow takes no paths that are not UTF-8
+        pq.write_table(pa.Table.from_arrays(arrays, names=names), file)
+
+
+def _encodable(name: Any) -> Any:
+    """A name with lone surrogates escaped, as in ``.csv`` files."""
+    return name.encode("utf-8", "backslashreplace").decode() if isinstance(name, str) else name
 
 
 def _distinct(names: Sequence[str], taken: str) -> list[str]:

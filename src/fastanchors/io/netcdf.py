@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -164,14 +165,23 @@ def _band_axis(item: Any, waves: Any, name: str) -> str:
 
 def _axis_names(item: Any, axis: int) -> set[str]:
     """The label of an axis, and the names of its dimension scales, in lower case."""
+    labels = np.ravel(item.attrs.get("DIMENSION_LABELS", ()))  # HDF5's own function ends the process for some types
+    label = (_text(labels[axis]) or "") if labels.size == item.ndim else ""
     scales = [str(scale.name).rpartition("/")[2] for scale in _scales(item, axis)]
-    return {text.lower() for text in (str(item.dims[axis].label), *scales)}
+    return {text.lower() for text in (label, *scales)}
 
 
 def _scales(item: Any, axis: int) -> list[Any]:
-    """The data sets that are attached to an axis; HDF5's own functions may end the process if one is damaged."""
-    attached = item.attrs.get("DIMENSION_LIST", ())
-    return [item.file[reference] for reference in attached[axis]] if len(attached) == item.ndim else []
+    """The data sets that are attached to an axis; HDF5's own functions may end the process if one is damaged.
+
+    Those that are not there any more are left out: a data set can be copied or kept without its scales.
+    """
+    attached = np.ravel(item.attrs.get("DIMENSION_LIST", ()))
+    found = []
+    for reference in np.ravel(attached[axis]) if attached.size == item.ndim else ():
+        with suppress(ValueError, KeyError, TypeError, RuntimeError):
+            found.append(item.file[reference])
+    return [scale for scale in found if kind_of(scale)]
 
 
 def _named(sets: dict[str, Any], variable: str | None) -> list[str]:
