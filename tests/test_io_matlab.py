@@ -238,11 +238,16 @@ def test_names_that_are_not_utf_8(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", ["mat", "h5", "nc"])
-def test_named_types_and_data_sets_without_a_shape(tmp_path, suffix):
-    """A type of flags, as netCDF writes it, has a dtype but no entries: files with one were refused."""
+def test_types_that_are_no_numbers(tmp_path, suffix):
+    """Files with a named type, or a type that NumPy lacks, were refused; categories and bit fields were the data."""
+    flags, short = h5py.enum_dtype({"good": 0, "bad": 1}, basetype="u1"), h5py.h5t.STD_I32LE.copy()
+    short.set_size(3)
     with h5py.File(tmp_path / f"a.{suffix}", "w") as file:
-        file["flags"] = h5py.enum_dtype({"good": 0, "bad": 1}, basetype="u1")
+        file["flags"] = flags
         file["nothing"] = h5py.Empty("f8")
+        file.create_dataset("classes", data=np.ones((5, 6, 7), np.uint8), dtype=flags)
+        for name, kind in (("short", short), ("bits", h5py.h5t.STD_B8LE)):
+            h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple((5, 6, 7)))
         file["X"] = X
     found = whole(open_source(tmp_path / f"a.{suffix}"))
     np.testing.assert_array_equal(found, X.T if suffix == "mat" else X)

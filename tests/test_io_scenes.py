@@ -852,3 +852,23 @@ def test_dimension_scales_that_were_left_behind(tmp_path):
     for name in ("a", "b"):
         source = open_source(tmp_path / f"{name}.h5", variable="X", bands="last")
         np.testing.assert_array_equal(np.concatenate(list(source.blocks())), X.reshape(42, 12))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_data_behind_links_and_beside_arrays_of_unknown_kinds(tmp_path):
+    """They are read if they are asked for."""
+    h5py = pytest.importorskip("h5py", reason="extra io")
+    zarr = pytest.importorskip("zarr", reason="extra io")
+    X = np.random.default_rng(0).random((50, 12))
+    with h5py.File(tmp_path / "a.h5", "w") as file, h5py.File(tmp_path / "b.h5", "w") as other:
+        other["X"], file["X"] = X, h5py.ExternalLink("b.h5", "/X")
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
+    group.create_array("X", data=X)
+    group.create_array("other", shape=(5, 2), dtype="f8")
+    about = tmp_path / "a.zarr" / "other" / "zarr.json"
+    about.write_text(about.read_text().replace("float64", "unknown64"))
+    for name in ("a.h5", "a.zarr"):
+        source = open_source(tmp_path / name, variable="X")
+        np.testing.assert_array_equal(np.concatenate(list(source.blocks())), X)
+    with pytest.raises(StoreError, match=r"a\.zarr"):
+        open_source(tmp_path / "a.zarr")

@@ -42,11 +42,20 @@ def text_name(name: str | bytes) -> str:
 
 
 def kind_of(item: Any) -> str:
-    """The kind of the entries of a data set, as NumPy's ``dtype.kind``; empty for what has no entries.
+    """The kind of the entries of a data set, as NumPy's ``dtype.kind``; empty for what holds no numbers.
 
-    That is a group, a named type, such as those of flags in netCDF, and a data set without a shape.
+    That is a group, a named type, such as those of flags in netCDF, a data set without a shape or of a type that NumPy
+    lacks, categories (enumerations), and bit fields.
     """
-    return str(item.dtype.kind) if getattr(item, "shape", None) is not None else ""
+    import h5py
+
+    if getattr(item, "shape", None) is None or isinstance(item.id.get_type(), h5py.h5t.TypeBitfieldID):
+        return ""
+    try:
+        dtype = item.dtype
+    except (TypeError, ValueError):
+        return ""
+    return "" if h5py.check_enum_dtype(dtype) is not None else str(dtype.kind)
 
 
 def holds_anndata(path: Path) -> bool:

@@ -64,7 +64,7 @@ def read_netcdf(
     file = open_hdf5(path)
     try:
         with reading(path):
-            sets = _data_sets(file)
+            sets = _data_sets(file, variable)
             if variable is None and all(f"{part}_Cube" in _last(sets) for part in _PRISMA):
                 source = _prisma(path, file, sets, row_names, column_names)
             else:
@@ -76,8 +76,8 @@ def read_netcdf(
     return source
 
 
-def _data_sets(file: Any) -> dict[str, Any]:
-    """All numeric data sets, by path."""
+def _data_sets(file: Any, variable: str | None) -> dict[str, Any]:
+    """All numeric data sets, by path; of those behind links only the requested one."""
     found: dict[str, Any] = {}
 
     def look(name: str | bytes, item: Any) -> bool | None:
@@ -86,6 +86,8 @@ def _data_sets(file: Any) -> dict[str, Any]:
         return True if len(found) >= _MOST else None
 
     file.visititems(look)
+    if variable is not None and variable not in found and variable in file:
+        look(variable, file[variable])
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .._signals import ignored_errors
 from ..errors import InvalidInputError, MissingExtraError, one_line
 from .arrays import dense_source
 from .hdf5 import anndata_source
@@ -41,12 +42,22 @@ def read_zarr(
             return anndata_source(path, node, layer, row_names, column_names, _check_stored)
         if layer is not None:
             raise InvalidInputError(f"{path} is not AnnData and has no layers; choose an array with variable=…")
-        arrays = dict(_nested(node)) if hasattr(node, "arrays") else None
+        arrays = _arrays(node, variable) if hasattr(node, "arrays") else None
     if arrays is not None:
         node = arrays[_chosen(path, arrays, variable)]
     elif variable is not None:
         raise InvalidInputError(f"{path} is one array and has no variable {variable!r}; remove variable=…")
     return zarr_source(node, name=str(path), row_names=row_names, column_names=column_names)
+
+
+def _arrays(group: Any, variable: str | None) -> dict[str, Any]:
+    """The arrays of a group by path, or only the requested one: others may be of kinds that Zarr cannot read."""
+    if variable is not None:
+        with ignored_errors():
+            found = group[variable.strip("/")]
+            if not hasattr(found, "arrays"):
+                return {variable.strip("/"): found}
+    return dict(_nested(group))
 
 
 def _nested(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
