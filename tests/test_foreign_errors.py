@@ -66,6 +66,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "report anchors": lambda: fa.report.write("never-made.html", A, [0, 1]),
     "report row_names": lambda: fa.report.write("never-made.html", A, fa.SPA().seek(A, 2), row_names=3),
     "report image": lambda: fa.report.write("never-made.html", A, fa.SPA().seek(A, 2), image=(4, "5")),
+    "material_curve clip": lambda: fa.apps.material_curve(np.ones((3, 3, 4)), 2, clip="no"),
     "unmix clip": lambda: fa.apps.unmix(np.ones((3, 3, 4)), 2, clip=np.ones(2)),
     "unmix nodata": lambda: fa.apps.unmix(np.ones((3, 3, 4)), 2, nodata=10**400),
     "unmix shape": lambda: fa.apps.unmix(np.ones((9, 4)), 2, shape=[[1], [2, 3]]),

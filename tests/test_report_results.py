@@ -359,3 +359,27 @@ def test_a_report_takes_the_place_of_no_pipe_and_no_folder(tmp_path):
             fa.report.write(tmp_path / name, A, found)
     assert (tmp_path / "pipe").is_fifo()
     assert sorted(os.listdir(tmp_path)) == ["folder", "link", "pipe"]
+
+
+def test_names_and_texts_of_a_sorted_frame_count_by_position(tmp_path):
+    """Columns of data frames were looked up by their labels: rows had the names of others."""
+    pd = pytest.importorskip("pandas", reason="extra dev")
+    A = fa.datasets.separable(40, 6, 3, rng=0).A
+    found, order = fa.SPA().seek(A, 3), np.random.default_rng(1).permutation(40)
+    names, texts, columns = ([f"{kind}{i:02d}" for i in range(40)] for kind in ("name", "text", "column"))
+
+    def shown(make):
+        path = found.report(
+            tmp_path / "r.html",
+            A,
+            row_names=make(names, order),
+            texts=make(texts, order),
+            column_names=make(columns[:6], np.arange(6)[::-1]),
+            seed=0,
+        )
+        return re.findall(r"(?:name|text|column)\d\d", path.read_text())
+
+    plain = shown(lambda values, _: values)
+    assert len(plain) > 20
+    assert shown(lambda values, index: pd.Series(values, index=index)) == plain
+    assert shown(lambda values, index: pd.Series(values, index=index + 7)) == plain

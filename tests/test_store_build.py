@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -493,3 +494,11 @@ def test_a_store_with_damaged_coordinates_can_be_copied(tmp_path):
     with fa.build(tmp_path / "a", tmp_path / "b") as copy:
         assert copy.shape == (200, 8)
         fa.verify(tmp_path / "b")
+
+
+def test_metadata_in_other_kinds_of_dict(tmp_path):
+    """They were copied as if their class took the items of a dict."""
+    given = {"a": Counter("aab"), "b": defaultdict(list, {"c": (1, 2)})}
+    for name, metadata in (("plain", given), ("other", defaultdict(int, given))):
+        with fa.build(np.ones((3, 2)), tmp_path / name, metadata=metadata) as S:
+            assert S.manifest.metadata == {"a": {"a": 2, "b": 1}, "b": {"c": [1, 2]}}

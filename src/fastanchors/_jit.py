@@ -20,11 +20,13 @@ import pickle
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-import numba
 import numpy as np
-from numba.core import event
 
 from ._signals import deferred_signals
+
+with deferred_signals():  # Python cannot import a package again that was half imported
+    import numba
+    from numba.core import event
 
 __all__ = ["jit", "watch_compiling"]
 

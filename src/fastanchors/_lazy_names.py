@@ -17,7 +17,10 @@ def load(package: str, home: Mapping[str, str], name: str) -> Any:
     """
     if name not in home:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    value: Any = importlib.import_module(f".{home[name]}", package)
+    from ._signals import deferred_signals  # start-up
+
+    with deferred_signals():  # Python cannot import some packages again that were half imported
+        value: Any = importlib.import_module(f".{home[name]}", package)
     if home[name] != name:
         value = getattr(value, name)
     setattr(sys.modules[package], name, value)

@@ -359,6 +359,7 @@ def usable_pixels(
             "those that make up the others with fa.seek, or write the pixels of a scene in them with fa.encode"
         )
     dropped = None if drop_bands is None else check_bands(drop_bands, cube.size[1])
+    check_flag(clip, name="clip")
     return usable(cube, mask=None if mask is None else fit_mask(mask, cube), dropped=dropped, clip=clip)
 
 

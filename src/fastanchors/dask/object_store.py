@@ -22,7 +22,7 @@ from ..errors import CorruptStoreError, StoreError
 from ..io import open_source
 from ..io.scratch import TemporaryFolder, scratch_in
 from ..sampling.access_guard import AccessGuard, Keeping, Reading, Writing
-from ..store.build import DEFAULT_MEMORY, Progress, Settings, build, check_metadata, check_view, wanted_for
+from ..store.build import DEFAULT_MEMORY, Progress, Settings, build, check_view, plain_metadata, wanted_for
 from ..store.manifest import Manifest, Shard
 from ..store.object_files import OvertakenError, Uploading, commit_files, publish, upload, with_journal
 from ..store.shard_rows import SMALLEST_LIMIT, block_of, check_width, new_rows, write_shard
@@ -277,7 +277,7 @@ def build_objects(
     """
     check_view(normalize, columns)
     memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
-    check_metadata(metadata)
+    metadata = plain_metadata(metadata)
     check_sidecars(sidecars)
     for sidecar in sidecars:
         sidecar.remote = True

@@ -95,6 +95,7 @@ def display_of(
     check_display(image=image, order=order, texts=texts, row_names=row_names, column_names=column_names)
     m, n = matrix.shape
     row_names, column_names = _listed(row_names, "row_names"), _listed(column_names, "column_names")
+    texts = _by_position(texts)
     if image is not None and image[0] * image[1] != m:
         raise InvalidInputError(f"an image of {image[0]}×{image[1]} does not hold {m} pixels")
     if texts is not None and len(texts) != m:
@@ -125,7 +126,12 @@ def display_of(
 
 def _listed(names: Any, what: str) -> Any:
     """Names as they are, decoded on access; a mapping as a list in the order of its numbers, and a set is refused."""
-    return name_list(names, what) if isinstance(names, Mapping | Set) else names
+    return name_list(names, what) if isinstance(names, Mapping | Set) else _by_position(names)
+
+
+def _by_position(values: Any) -> Any:
+    """Values that are looked up by their position, as those of a column of a data frame are not."""
+    return values if values is None or isinstance(values, Sequence | np.ndarray) else list(values)
 
 
 def names_of_anchors(anchors: Anchors, display: Display) -> list[str]:

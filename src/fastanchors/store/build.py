@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +41,7 @@ from .shard_rows import (
 from .sidecars import Sidecar, SidecarHost, check_sidecars, write_whole
 from .store import Store
 
-__all__ = ["Progress", "Settings", "build", "check_metadata", "check_view", "wanted_for"]
+__all__ = ["Progress", "Settings", "build", "check_view", "plain_metadata", "wanted_for"]
 
 DEFAULT_MEMORY = 1 << 30
 _AT_HAND = 1 << 31  # largest size in bytes of rows that are cheap to read again
@@ -112,7 +113,7 @@ def build(
     check_platform()
     check_view(normalize, columns)
     memory_limit = check_size(memory_limit, name="memory_limit", minimum=SMALLEST_LIMIT)
-    check_metadata(metadata)
+    metadata = plain_metadata(metadata)
     check_sidecars(sidecars)
     target = absolute(path)
     with disk_errors(target, "create"):
@@ -183,8 +184,8 @@ def wanted_for(source: Source, sidecars: Sequence[Sidecar]) -> list[Sidecar]:
     return wanted
 
 
-def check_metadata(metadata: dict[str, Any] | None) -> None:
-    """Raise before the work starts if the metadata cannot be stored in a manifest."""
+def plain_metadata(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The metadata as JSON gives it back; raises before the work starts if it cannot be stored in a manifest."""
     if metadata is not None and not isinstance(metadata, dict):
         raise InvalidTypeError(f"metadata must be a dict or None, got {type(metadata).__name__}")
     for key, value in (metadata or {}).items():
@@ -192,6 +193,7 @@ def check_metadata(metadata: dict[str, Any] | None) -> None:
             check_json({key: value})
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"metadata[{key!r}] cannot be written as JSON: {error}") from None
+    return metadata and json.loads(json.dumps(metadata))
 
 
 class _Build:
