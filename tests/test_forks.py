@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import fastanchors as fa
 from fastanchors import _parallel
+from fastanchors._cached import cached
 from fastanchors._parallel import SharedLock, one_blas_thread
 from fastanchors.errors import ConcurrentAccessError, StoreError
 from fastanchors.sampling.access_guard import Writing
@@ -168,3 +169,32 @@ def test_a_fork_does_not_write_to_memory_that_it_shares(tmp_path):
         assert in_a_fork(work) == 0
         assert store.raw([0], [0]) == [0.5]
         store.check()
+
+
+def test_a_fork_while_another_thread_computes_a_property():
+    """With the lock of ``functools.cached_property`` it waited without end before Python 3.12."""
+    inside, leave = threading.Event(), threading.Event()
+
+    class Slow:
+        def __init__(self, waits):
+            self.waits, self.computed = waits, 0
+
+        @cached
+        def value(self):
+            if self.waits:
+                inside.set()
+                leave.wait()
+            self.computed += 1
+            return 7
+
+    one, other = Slow(True), Slow(False)
+    thread = threading.Thread(target=lambda: one.value)
+    thread.start()
+    inside.wait()
+    try:
+        assert in_a_fork(lambda: other.value) == 0
+    finally:
+        leave.set()
+        thread.join()
+    assert (one.value, one.value, one.computed) == (7, 7, 1)
+    assert Slow.value.__doc__ is None

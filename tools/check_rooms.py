@@ -14,7 +14,7 @@ from pathlib import Path
 PACKAGE = "fastanchors"
 # From the bottom up. A room may import those on lines above its own, and its own modules.
 ORDER = [
-    ["errors", "_version", "_types", "_openers", "_maps", "_signals", "_text"],
+    ["errors", "_version", "_types", "_cached", "_openers", "_maps", "_signals", "_text"],
     ["_lazy_names", "_packing"],
     ["_distinct", "_equality", "_tables"],
     ["_jit", "_rng", "_parallel", "_params", "_replacing", "_units", "_validate"],

@@ -17,13 +17,13 @@ row costs as many operations as its documents have words. Only a few rows are he
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from .._cached import cached
 from .._rng import RngLike, as_generator
 from .._validate import as_matrix, check_index
 from ..errors import InvalidInputError
@@ -108,7 +108,7 @@ class Cooccurrence(SampleAccess):
         for start in range(0, self.shape[0], step):
             yield start, self.rows(np.arange(start, min(start + step, self.shape[0])))
 
-    @cached_property
+    @cached
     def _norms(self) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
         """Squared norms of rows and of columns, and the number of non-zeros, from one pass over all rows."""
         squared_rows, squared_columns, entries = np.empty(self.shape[0]), np.zeros(self.shape[1]), 0

@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._cached import cached
 from .._equality import ComparedByValue
 from .._validate import as_array, check_choice, check_no_group, check_one_index, computed, numeric
 from ..errors import GuessWarning, InvalidInputError, InvalidTypeError, StoreError
@@ -85,7 +86,7 @@ class Cube(ComparedByValue):
         """The wavelength of each band, or None."""
         return self.info.wavelengths
 
-    @cached_property
+    @cached
     def pixels(self) -> NDArray[Any]:
         """All pixels × bands as measured, in memory; NaN for missing data."""
         return np.concatenate([self.info.values(block) for _, block in self.blocks()])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
@@ -12,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._cached import cached
 from .._validate import check_size
 from ..errors import StoreError
 from ..fas.bounds import Sketch
@@ -239,7 +239,7 @@ class RemoteStore(DaskMatrix, Draws, SidecarHost, Mutable):
             out[at] = answer
         return out
 
-    @cached_property
+    @cached
     def _totals(self) -> list[_Totals]:
         return [totals for group in self._parts.each("totals", _totals) for totals in group]
 

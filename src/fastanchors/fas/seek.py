@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._cached import cached
 from .._rng import as_generator
 from .._validate import check_number, check_size, total_memory
 from ..anchors import Certificate, Selection
@@ -102,7 +102,7 @@ class _Seek:
         self.kept: Kept | None = None
         self.note: str | None = None  # an additional statement for the certificate
 
-    @cached_property
+    @cached
     def rng(self) -> np.random.Generator:
         """The random generator."""
         return as_generator(self._rng)
